@@ -9,6 +9,8 @@ pub mod event;
 
 pub mod identity;
 
+pub mod native;
+
 pub mod setting;
 
 pub mod detect;
@@ -16,3 +18,5 @@ pub mod detect;
 pub mod policy;
 
 pub mod engine;
+
+pub mod wire;

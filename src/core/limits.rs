@@ -15,11 +15,11 @@ pub const JSON_DEPTH_MAX: usize = 64;
 pub const NAME_CHARS_MAX: usize = 256;
 /// Characters of the opaque `state` of the world.
 pub const STATE_CHARS_MAX: usize = 128;
-/// Characters kept of `error.message`.
+/// Characters that are kept of an event's `error.message`.
 pub const ERROR_CHARS_MAX: usize = 4_096;
 /// Characters kept of a message's `text`.
 pub const TEXT_CHARS_MAX: usize = 16_384;
-/// Characters kept of `description`.
+/// Characters that are kept of a call's `description`.
 pub const DESCRIPTION_CHARS_MAX: usize = 1_024;
 /// Labels carried from an event to its commands.
 pub const LABELS_MAX: usize = 16;
@@ -77,7 +77,7 @@ pub const SOURCES_MS: std::ops::Range<u64> = 5_000..20_000;
 /// How much older than the answer of its log a lane takes the news that a partition is read to its end. It covers what is on its way from
 /// a broker, and clocks of machines that differ. Milliseconds.
 pub const SOURCE_END_SLACK_MS: i64 = 2_000;
-/// Steps of one window that one report tells, where each call is a step: the greatest. A lane that catches up reports tens of thousands of
+/// Steps of one window that one report publishes, where each call is a step: the greatest. A lane that catches up reports tens of thousands of
 /// calls at once, and nobody needs a command for each.
 pub const SWARM_STEPS_MAX: u32 = 256;
 /// The largest `workers_max` a policy may ask for: with ordinary names they fit into a pane's record.
@@ -163,11 +163,11 @@ pub const DEAD_LETTER_BYTES_MAX: usize = 1_000_000;
 /// Senders (record keys) of whom one record or more among the last [`BREAKER_RECORDS`] of a task has not the form of an event; one more
 /// stops the task: a bad deploy must not drain the topic, and no sender alone is a deploy.
 pub const BREAKER_SENDERS: usize = 50;
-/// See [`BREAKER_SENDERS`].
+/// Records of a task among which [`BREAKER_SENDERS`] are counted.
 pub const BREAKER_RECORDS: usize = 1_000;
 /// Senders whose records or timers panicked within a minute of record time that stop a task.
 pub const BREAKER_PANICS: usize = 10;
-/// Dead letters of one sender within a minute of record time that hold its records; the next ones say which record and why. A sender
+/// Dead letters of one sender within a minute of record time that hold its records; the next ones name the record and the reason. A sender
 /// costs the topic of dead letters no more than so many records, however much it sends.
 pub const LETTERS_WHOLE_PER_MINUTE: u32 = 100;
 /// Key of a record in a dead letter that does not hold its record. Bytes: a name of 256 characters fits.
@@ -205,13 +205,13 @@ pub const HTTP_HEAD_WAIT: Duration = Duration::from_secs(10);
 pub const HTTP_BODY_WAIT: Duration = Duration::from_secs(30);
 /// How long the other end may take nothing of an answer.
 pub const HTTP_WRITE_WAIT: Duration = Duration::from_secs(30);
-/// Body of `POST /v1/events`. Bytes.
+/// Body of a request, but of a check, which is as large as an event may be. Bytes.
 pub const HTTP_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Of a larger body, what is read and dropped: a client that writes first and reads then would see a broken connection, and no answer. Bytes.
 pub const HTTP_BODY_BYTES_DROPPED: usize = 64 * 1024 * 1024;
 /// How long that is done.
 pub const HTTP_BODY_DROP_WAIT: Duration = Duration::from_secs(5);
-/// Bodies on their way in, together. Bytes.
+/// Bodies on their way in, together; those of agents that wait for an answer have as much for themselves. Bytes.
 pub const HTTP_BODIES_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Events of one request: its answer names each rejected one.
 pub const HTTP_EVENTS_MAX: usize = 16_384;
@@ -237,14 +237,14 @@ pub const RECENT_COMMANDS_MAX: usize = 200;
 /// Bytes of them; a command has some 2 KiB, or more with excerpts.
 pub const RECENT_BYTES_MAX: usize = 1 << 20;
 
-/// Texts of people that a session remembers, to tell what is new: a harness repeats itself sooner.
+/// Texts of people that a session remembers, to know what is new: a harness repeats itself sooner.
 pub const USER_TEXTS_MAX: usize = 8;
 /// Texts of people whose words are kept: what they name is worked through.
 pub const USER_NAMING_TEXTS_MAX: usize = 2;
 /// Words that are kept of each: two bytes a word, in every head.
 pub const USER_WORDS_MAX: usize = 128;
 
-/// Texts of the agent that a session remembers, to tell what it repeats.
+/// Texts of the agent that a session remembers, to know what it repeats.
 pub const OWN_TEXTS_MAX: usize = 8;
 
 /// Tools whose calls a session's budget counts, each by itself: 12 bytes each.

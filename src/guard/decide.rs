@@ -1,9 +1,10 @@
-//! The decision itself: a function of what is in force, what the caller can do and what it was told. It changes nothing.
+//! The decision itself: a function of what is in force, what the caller can do and which nudges it had. It changes nothing.
 
 use std::sync::Arc;
 
+use crate::staleness::Trust;
 use crate::wire::answer::Placement;
-use crate::wire::can::Can;
+use crate::wire::capabilities::Capabilities;
 use crate::wire::verdict::Verdict;
 
 /// What a caller gets of a nudge that can only refuse calls.
@@ -12,32 +13,21 @@ pub enum WithoutChannel {
     /// A call that would have been the repeat is refused once, with the nudge as the reason. Never another one.
     #[default]
     DenyOnce,
-    /// Nothing.
+    /// The nudge does not reach the model.
     Drop,
 }
 
-/// Where an agent is.
+/// Where an agent is in its turn, by the kind of its event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Before a call.
+    /// A call is about to run.
     Before,
-    /// After a call.
+    /// A call has ended, with or without success.
     After,
     /// Between calls: the model has spoken.
     Turn,
-    /// Anything else.
+    /// No answer is expected here.
     Other,
-}
-
-/// How far verdicts can be trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trust {
-    /// They are of now.
-    Fresh,
-    /// Blocks still stand; a nudge may be outdated.
-    Aging,
-    /// Nothing is known.
-    Gone,
 }
 
 /// A verdict in force, seen from one event.
@@ -48,15 +38,15 @@ pub(crate) struct Candidate {
     pub(crate) matches: bool,
     /// A nudge that may be handed out now.
     pub(crate) is_due: bool,
-    /// It comes from the history of others: it is to be said at a call that it binds, and at no other.
+    /// It comes from the history of others: it is due at a call that it binds, and at no other.
     pub(crate) is_of_others: bool,
 }
 
-/// What is asked.
+/// All that a decision depends on.
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
     pub(crate) phase: Phase,
-    pub(crate) can: Can,
+    pub(crate) can: Capabilities,
     pub(crate) without_channel: WithoutChannel,
     pub(crate) trust: Trust,
     pub(crate) candidates: &'a [Candidate],
@@ -65,23 +55,37 @@ pub(crate) struct Question<'a> {
 /// What is decided. Verdicts by reference into the candidates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome<'a> {
-    /// Nothing to do.
     Nothing,
     /// The call is refused; whether the turn ends with it.
-    Refuse { block: &'a Arc<Verdict>, stop: bool },
-    /// The call would be refused, but the caller cannot; whether the model can be told.
-    CannotRefuse { block: &'a Arc<Verdict>, is_told: bool },
+    Refuse {
+        block: &'a Arc<Verdict>,
+        stop: bool,
+    },
+    /// The call would be refused, but the caller cannot; whether a text can reach the model.
+    CannotRefuse {
+        block: &'a Arc<Verdict>,
+        has_channel: bool,
+    },
     /// The turn ends after the call.
-    Stop { block: &'a Arc<Verdict> },
+    Stop {
+        block: &'a Arc<Verdict>,
+    },
     /// A nudge is handed out.
-    Nudge { nudge: &'a Arc<Verdict>, placement: Placement },
+    Nudge {
+        nudge: &'a Arc<Verdict>,
+        placement: Placement,
+    },
     /// A nudge is handed out as the refusal of one call.
-    RefuseOnce { nudge: &'a Arc<Verdict> },
-    /// These are to be said after the call.
-    Hold { nudges: Vec<&'a Arc<Verdict>> },
+    RefuseOnce {
+        nudge: &'a Arc<Verdict>,
+    },
+    /// These nudges wait for the end of the call.
+    Hold {
+        nudges: Vec<&'a Arc<Verdict>>,
+    },
 }
 
-/// Decides.
+/// Decides by where the agent is.
 pub(crate) fn decide<'a>(question: &Question<'a>) -> Outcome<'a> {
     match question.phase {
         Phase::Before => before(question),
@@ -104,7 +108,7 @@ fn before<'a>(question: &Question<'a>) -> Outcome<'a> {
         return if can.deny {
             Outcome::Refuse { block, stop: can.stop && block.stops() }
         } else {
-            Outcome::CannotRefuse { block, is_told: can.context_before }
+            Outcome::CannotRefuse { block, has_channel: can.context_before }
         };
     }
     if can.context_before {
@@ -168,12 +172,12 @@ mod tests {
     }
 
     /// What is decided, in a word, and about which command.
-    fn told(phase: Phase, can: Can, trust: Trust, candidates: &[Candidate]) -> String {
+    fn decided(phase: Phase, can: Capabilities, trust: Trust, candidates: &[Candidate]) -> String {
         let question = Question { phase, can, without_channel: WithoutChannel::DenyOnce, trust, candidates };
         match decide(&question) {
             Outcome::Nothing => "nothing".to_owned(),
             Outcome::Refuse { block, stop } => format!("refuse {} {stop}", block.command_id),
-            Outcome::CannotRefuse { block, is_told } => format!("cannot {} {is_told}", block.command_id),
+            Outcome::CannotRefuse { block, has_channel } => format!("cannot {} {has_channel}", block.command_id),
             Outcome::Stop { block } => format!("stop {}", block.command_id),
             Outcome::Nudge { nudge, placement } => format!("nudge {} {placement:?}", nudge.command_id),
             Outcome::RefuseOnce { nudge } => format!("once {}", nudge.command_id),
@@ -181,62 +185,62 @@ mod tests {
         }
     }
 
-    fn can(words: &[&str]) -> Can {
+    fn can(words: &[&str]) -> Capabilities {
         serde_json::from_value(serde_json::json!(words)).unwrap()
     }
 
     #[test]
     fn a_block_refuses_the_calls_it_binds_the_firmest_first() {
         let held = [candidate("a", "block", 3), candidate("b", "block", 4), candidate("n", "nudge", 2)];
-        assert_eq!(told(Phase::Before, Can::DENY, Trust::Fresh, &held), "refuse b false");
-        assert_eq!(told(Phase::Before, Can::ALL, Trust::Fresh, &held), "refuse b true");
-        assert_eq!(told(Phase::Before, can(&["context_before"]), Trust::Fresh, &held), "cannot b true");
-        assert_eq!(told(Phase::Before, Can::NOTHING, Trust::Fresh, &held), "cannot b false");
-        assert_eq!(told(Phase::After, Can::ALL, Trust::Fresh, &held), "stop b");
-        assert_eq!(told(Phase::After, can(&["deny", "context_after"]), Trust::Fresh, &held), "nudge n AppendToResult");
+        assert_eq!(decided(Phase::Before, Capabilities::DENY, Trust::Fresh, &held), "refuse b false");
+        assert_eq!(decided(Phase::Before, Capabilities::ALL, Trust::Fresh, &held), "refuse b true");
+        assert_eq!(decided(Phase::Before, can(&["context_before"]), Trust::Fresh, &held), "cannot b true");
+        assert_eq!(decided(Phase::Before, Capabilities::NOTHING, Trust::Fresh, &held), "cannot b false");
+        assert_eq!(decided(Phase::After, Capabilities::ALL, Trust::Fresh, &held), "stop b");
+        assert_eq!(decided(Phase::After, can(&["deny", "context_after"]), Trust::Fresh, &held), "nudge n AppendToResult");
         let foreign = [Candidate { matches: false, ..candidate("a", "block", 3) }];
-        assert_eq!(told(Phase::Before, Can::ALL, Trust::Fresh, &foreign), "nothing");
-        assert_eq!(told(Phase::Other, Can::ALL, Trust::Fresh, &held), "nothing");
+        assert_eq!(decided(Phase::Before, Capabilities::ALL, Trust::Fresh, &foreign), "nothing");
+        assert_eq!(decided(Phase::Other, Capabilities::ALL, Trust::Fresh, &held), "nothing");
     }
 
     #[test]
     fn blocks_outlive_the_news_and_nudges_do_not() {
         let held = [candidate("a", "block", 3)];
-        assert_eq!(told(Phase::Before, Can::DENY, Trust::Aging, &held), "refuse a false");
-        assert_eq!(told(Phase::Before, Can::DENY, Trust::Gone, &held), "nothing");
+        assert_eq!(decided(Phase::Before, Capabilities::DENY, Trust::Aging, &held), "refuse a false");
+        assert_eq!(decided(Phase::Before, Capabilities::DENY, Trust::Gone, &held), "nothing");
         let nudge = [candidate("n", "nudge", 1)];
-        assert_eq!(told(Phase::Before, Can::ALL, Trust::Aging, &nudge), "nothing");
+        assert_eq!(decided(Phase::Before, Capabilities::ALL, Trust::Aging, &nudge), "nothing");
     }
 
     #[test]
     fn a_nudge_goes_where_the_caller_can_speak() {
         let held = [candidate("n", "nudge", 1), candidate("m", "nudge", 2)];
-        assert_eq!(told(Phase::Before, can(&["deny", "context_before"]), Trust::Fresh, &held), "nudge m Before");
-        assert_eq!(told(Phase::Before, can(&["deny", "context_after"]), Trust::Fresh, &held), "nothing");
-        assert_eq!(told(Phase::After, can(&["replace_result"]), Trust::Fresh, &held), "nudge m AppendToResult");
-        assert_eq!(told(Phase::After, can(&["deny", "context_before"]), Trust::Fresh, &held), "nothing");
-        assert_eq!(told(Phase::Turn, can(&["context_after"]), Trust::Fresh, &held), "nudge m NextTurn");
-        assert_eq!(told(Phase::Turn, Can::DENY, Trust::Fresh, &held), "nothing");
-        let told_already = [Candidate { is_due: false, ..candidate("n", "nudge", 1) }];
-        assert_eq!(told(Phase::Before, Can::ALL, Trust::Fresh, &told_already), "nothing");
+        assert_eq!(decided(Phase::Before, can(&["deny", "context_before"]), Trust::Fresh, &held), "nudge m Before");
+        assert_eq!(decided(Phase::Before, can(&["deny", "context_after"]), Trust::Fresh, &held), "nothing");
+        assert_eq!(decided(Phase::After, can(&["replace_result"]), Trust::Fresh, &held), "nudge m AppendToResult");
+        assert_eq!(decided(Phase::After, can(&["deny", "context_before"]), Trust::Fresh, &held), "nothing");
+        assert_eq!(decided(Phase::Turn, can(&["context_after"]), Trust::Fresh, &held), "nudge m NextTurn");
+        assert_eq!(decided(Phase::Turn, Capabilities::DENY, Trust::Fresh, &held), "nothing");
+        let had_already = [Candidate { is_due: false, ..candidate("n", "nudge", 1) }];
+        assert_eq!(decided(Phase::Before, Capabilities::ALL, Trust::Fresh, &had_already), "nothing");
         let of_others = [Candidate { is_of_others: true, ..candidate("n", "nudge", 1) }];
-        assert_eq!(told(Phase::Before, can(&["context_after"]), Trust::Fresh, &of_others), "hold 1");
-        assert_eq!(told(Phase::Turn, can(&["context_after"]), Trust::Fresh, &of_others), "nothing");
+        assert_eq!(decided(Phase::Before, can(&["context_after"]), Trust::Fresh, &of_others), "hold 1");
+        assert_eq!(decided(Phase::Turn, can(&["context_after"]), Trust::Fresh, &of_others), "nothing");
     }
 
     #[test]
     fn who_can_only_refuse_refuses_the_repeat_once_and_no_other_call() {
         let held = [candidate("n", "nudge", 1)];
-        assert_eq!(told(Phase::Before, Can::DENY, Trust::Fresh, &held), "once n");
+        assert_eq!(decided(Phase::Before, Capabilities::DENY, Trust::Fresh, &held), "once n");
         let foreign = [Candidate { matches: false, ..held[0].clone() }];
-        assert_eq!(told(Phase::Before, Can::DENY, Trust::Fresh, &foreign), "nothing");
+        assert_eq!(decided(Phase::Before, Capabilities::DENY, Trust::Fresh, &foreign), "nothing");
         let mut wide = (*held[0].verdict).clone();
         wide.scope.fingerprint = None;
         let wide = [Candidate { verdict: Arc::new(wide), ..held[0].clone() }];
-        assert_eq!(told(Phase::Before, Can::DENY, Trust::Fresh, &wide), "nothing");
+        assert_eq!(decided(Phase::Before, Capabilities::DENY, Trust::Fresh, &wide), "nothing");
         let question = Question {
             phase: Phase::Before,
-            can: Can::DENY,
+            can: Capabilities::DENY,
             without_channel: WithoutChannel::Drop,
             trust: Trust::Fresh,
             candidates: &held,

@@ -1,9 +1,20 @@
-//! The guard: checks in, answers and events to record out.
+//! The guard: checks in, answers and events to record out. It reads no clock; whoever runs it gives the time with each call.
+//!
+//! Whoever runs a guard does the following:
+//!
+//! 1. Feeds it with what is in force, as it comes and in any order: [`Guard::row`] with rows of the state topic, or [`Guard::command`] with
+//!    commands. What it forgets for want of room is noted, and never taken for what never was.
+//! 2. For each check calls [`Guard::open`], which decodes the event, once. A check that is none ends here, with the field concerned.
+//! 3. After a call: records [`Opened::take_events`], and where the judging runs in the same process waits for it, so that its verdict is
+//!    known.
+//! 4. Where [`Guard::missing`] names something and a store has it: [`Guard::found`]. Else the answer is stale.
+//! 5. [`Guard::decide`], once: the answer. Then records [`Opened::take_events`]: a call is recorded once it is decided, a refused one as
+//!    `denied`.
 //!
 //! ```text
-//!   check ──► open ──► decide ──► answer          before a call: decided, then recorded (a refused call as `denied`)
+//!   check ──► open ──► decide ──► answer          before a call: decided, then recorded
 //!               │         ▲
-//!               ▼         │                       after a call: recorded first, so that its own verdict is known
+//!               ▼         │                       after a call: recorded first
 //!            events    rows, commands
 //! ```
 
@@ -13,40 +24,46 @@ use loopwarden_core::event::{
     CallResult, Content, Event, EventKind, EventTime, Outcome as CallOutcome, RecordMeta, Role, decode, json as source,
 };
 use loopwarden_core::identity::{base32, hash_parts};
+use loopwarden_core::native::{EventAgent, NativeEvent};
 use serde_json::json;
 
+use crate::agents::agent::Agent;
 use crate::agents::deliveries::Deliveries;
-use crate::agents::pairs::Pairs;
-use crate::agents::refusals::{Named, Refusals};
-use crate::agents::who::Who;
-use crate::decide::{Candidate, Outcome, Phase, Question, Trust, decide};
-use crate::table::aged::Aged;
+use crate::agents::open_calls::OpenCalls;
+use crate::agents::refused_calls::{EndedCall, RefusedCalls};
+use crate::counts::Counts;
+use crate::decide::{Candidate, Outcome, Phase, Question, decide};
+use crate::options::{Options, Record};
+use crate::staleness::{Knowledge, Trust};
+use crate::table::lru::LruMap;
 use crate::table::matching::Call;
 use crate::table::rows::Rows;
-use crate::terms::{Counts, Knowledge, Options, Record};
 use crate::wire::answer::{Answer, Decision, Dropped, Freshness, Placement, Reason};
 use crate::wire::check::{BadCheck, Check};
 use crate::wire::verdict::{Verdict, read_command, read_row};
 use crate::wire::{message, rewrite};
 
-/// Blocks that are known stand for so many times as long.
-const BLOCKS_STAND: i64 = 3;
 /// Between two looks for what can be forgotten. Milliseconds.
 const SWEEP_MS: i64 = 10_000;
 /// An agent is there as long as it asks. Milliseconds.
 const ASKING_MS: i64 = 300_000;
-/// Agents that are counted.
+/// Agents that are counted as asking; beyond them those that asked longest ago are left out.
 const ASKING_MAX: usize = 32_768;
 
-/// A check that was read: whose it is, and what is to be recorded of it.
+/// A check whose event was decoded: whose it is, what a decision needs of it, and what is to be recorded.
 #[derive(Debug)]
 pub struct Opened {
-    /// Whose event it is.
-    pub who: Who,
-    /// Where the agent is.
+    /// The agent whose event it is.
+    pub agent: Agent,
+    /// Where the agent is in its turn.
     pub phase: Phase,
     check: Check,
+    /// The call that the event begins or ends, where it names the tool.
+    call: Option<Call>,
+    /// The id of a call that begins: its own, else one that was made up.
     call_id: Option<String>,
+    /// The event that begins the call names its id itself.
+    names_call: bool,
     events: Vec<Record>,
     /// The event itself waits for the decision.
     waits: bool,
@@ -63,7 +80,7 @@ impl Opened {
 
     fn push(&mut self, event: String) {
         if self.check.record {
-            self.events.push(Record { session_id: self.who.session_id.clone(), event });
+            self.events.push(Record { session_id: self.agent.session_id.clone(), event });
         }
     }
 }
@@ -73,10 +90,10 @@ impl Opened {
 pub struct Guard {
     options: Options,
     rows: Rows,
-    told: Deliveries,
-    pairs: Pairs,
-    refusals: Refusals,
-    asking: Aged<String, ()>,
+    deliveries: Deliveries,
+    open_calls: OpenCalls,
+    refused_calls: RefusedCalls,
+    asking: LruMap<String, ()>,
     counts: Counts,
     swept_ms: i64,
 }
@@ -88,10 +105,10 @@ impl Guard {
         Self {
             options,
             rows: Rows::default(),
-            told: Deliveries::default(),
-            pairs: Pairs::default(),
-            refusals: Refusals::default(),
-            asking: Aged::new(ASKING_MAX),
+            deliveries: Deliveries::default(),
+            open_calls: OpenCalls::default(),
+            refused_calls: RefusedCalls::default(),
+            asking: LruMap::new(ASKING_MAX),
             counts: Counts::default(),
             swept_ms: 0,
         }
@@ -108,7 +125,7 @@ impl Guard {
         self.counts.not_understood += u64::from(!is_taken);
     }
 
-    /// A row of the state topic that was not read: whoever it may concern is told so, or it is looked up for him.
+    /// A row of the state topic that was not read: it is missing for whomever it may concern.
     pub fn row_was_not_read(&mut self, key: &[u8]) {
         if let Ok(key) = std::str::from_utf8(key) {
             self.rows.was_not_read(key);
@@ -119,7 +136,7 @@ impl Guard {
     /// to be given to [`Guard::found`] before it is decided; else the answer is stale.
     #[must_use]
     pub fn missing(&self, opened: &Opened, now: EventTime) -> Vec<String> {
-        if opened.found.is_some() { Vec::new() } else { self.rows.missing(&opened.who, now) }
+        if opened.found.is_some() { Vec::new() } else { self.rows.missing(&opened.agent, now) }
     }
 
     /// All rows that begin as asked. They are for this check alone: the table has no room for them.
@@ -159,79 +176,74 @@ impl Guard {
     /// Whether verdicts that are known are of now.
     #[must_use]
     pub fn is_fresh(&self, knowledge: Knowledge, now: EventTime) -> bool {
-        self.trust(knowledge, now).0 == Trust::Fresh
+        knowledge.trust(self.options.stale_after_ms, now).0 == Trust::Fresh
     }
 
-    /// Subjects with verdicts, and agents that were told something.
+    /// Subjects with verdicts, and agents that had a nudge.
     #[must_use]
     pub fn held(&self) -> (usize, usize) {
-        (self.rows.len(), self.told.len())
+        (self.rows.len(), self.deliveries.len())
     }
 
-    /// Reads a check.
+    /// Reads a check, and decodes its event.
     ///
     /// # Errors
     /// The event is none; the field concerned.
     pub fn open(&mut self, check: Check, now: EventTime) -> Result<Opened, BadCheck> {
         let text = check.event.get().to_owned();
-        let event = decoded(&text, &self.options, now)?;
+        let event = decode(Some(text.as_bytes()), &RecordMeta::without_place(now, self.options.event_bytes_max))?;
         self.sweep(now);
-        let who = Who::of(&event);
-        self.asking.touch(&who.key, now.0);
-        let heard = self.told.heard(&who.key, now.0);
-        self.counts.nudges_delivered += heard.confirmed.len() as u64;
-        self.counts.nudges_dropped += heard.dropped;
+        let agent = Agent::of(&event);
+        self.asking.touch(&agent.key, now.0);
+        let confirmations = self.deliveries.confirm(&agent.key, now.0);
+        self.counts.nudges_delivered += confirmations.confirmed.len() as u64;
+        self.counts.nudges_dropped += confirmations.dropped;
+        let args = args_of(&event, &text);
         let mut opened = Opened {
             phase: phase(&event),
-            who,
+            agent,
             check,
+            call: tool_of(&event).map(|tool| Call::new(tool, &args)),
             call_id: None,
+            names_call: false,
             events: Vec::new(),
             waits: false,
             dropped: None,
             found: None,
         };
-        for command_id in heard.confirmed {
-            let ack = ack(&opened.who, &command_id);
-            opened.push(ack);
+        for command_id in confirmations.confirmed {
+            if let Some(ack) = ack(&opened.agent, &command_id) {
+                opened.push(ack);
+            }
         }
         if begins_anew(&event) {
-            self.told.begins_anew(&opened.who.key, event.time.0.max(now.0));
+            self.deliveries.begins_anew(&opened.agent.key, event.time.0.max(now.0));
         }
         match &event.kind {
             EventKind::ToolCall(call) => {
-                let made_up = || {
-                    let identity = Call::new(&call.tool, &call.args).identity();
-                    self.pairs.open(&opened.who.key, &event.id, (&call.tool, identity), now.0)
-                };
-                opened.call_id = Some(call.call_id.as_deref().map_or_else(made_up, str::to_owned));
+                opened.names_call = call.call_id.is_some();
+                opened.call_id = call.call_id.as_deref().map(str::to_owned).or_else(|| {
+                    let key = opened.call.as_ref()?.key();
+                    Some(self.open_calls.open(&opened.agent.key, &event.id, key, now.0))
+                });
                 opened.waits = true;
             }
-            EventKind::ToolResult(result) => {
-                let args = args_of(&event, &text);
-                self.close(&mut opened, (&text, &args), result.tool.as_deref(), result, now);
-            }
-            EventKind::Tool(call, result) => {
-                self.close(&mut opened, (&text, &call.args), Some(&call.tool), result, now);
+            EventKind::ToolResult(result) | EventKind::Tool(_, result) => {
+                self.close(&mut opened, &text, result, !args.is_absent(), now);
             }
             _ => opened.push(text.clone()),
         }
         Ok(opened)
     }
 
-    /// A call has ended: its id where it came without one, and whether it was refused before.
-    fn close(
-        &mut self,
-        opened: &mut Opened,
-        (text, args): (&str, &Content<'_>),
-        tool: Option<&str>,
-        result: &CallResult<'_>,
-        now: EventTime,
-    ) {
-        let identity = tool.filter(|_| !args.is_absent()).map(|tool| Call::new(tool, args).identity());
+    /// A call has ended: its id where it came without one, and whether it was refused before. Only a result that repeats the arguments
+    /// shows which of the calls of its tool it ends.
+    fn close(&mut self, opened: &mut Opened, text: &str, result: &CallResult<'_>, has_args: bool, now: EventTime) {
+        let agent = &opened.agent.key;
+        let tool = opened.call.as_ref().map(|call| call.tool.as_str());
+        let identity = opened.call.as_ref().filter(|_| has_args).map(|call| call.key().identity);
         let given = result.call_id.as_deref();
-        let named = Named { call_id: given, tool, identity };
-        if self.refusals.take(&opened.who.key, named, now.0) {
+        if self.refused_calls.take(agent, EndedCall { call_id: given, tool, identity }, now.0) {
             let is_echo = matches!(
                 result.outcome,
                 CallOutcome::Error | CallOutcome::Denied | CallOutcome::Cancelled | CallOutcome::Unknown
@@ -244,28 +256,22 @@ impl Guard {
             self.counts.in_spite += 1;
         }
         let made_up = match (given, tool) {
-            (None, Some(tool)) => self.pairs.close(&opened.who.key, tool, identity, now.0),
+            (None, Some(tool)) => self.open_calls.close(agent, tool, identity, now.0),
             _ => None,
         };
         let event = match &made_up {
             Some(call_id) => rewrite::with(text, &[("call_id", json!(call_id))]),
             None => text.to_owned(),
         };
-        opened.call_id = given.map(str::to_owned).or(made_up);
         opened.push(event);
     }
 
-    /// Decides about a check that was opened.
+    /// Decides about a check that was opened. Nothing can fail here: the event was decoded when the check was opened.
     pub fn decide(&mut self, opened: &mut Opened, knowledge: Knowledge, now: EventTime) -> Answer {
-        let text = opened.check.event.get().to_owned();
-        let (trust, mut state) = self.trust(knowledge, now);
+        let (trust, mut state) = knowledge.trust(self.options.stale_after_ms, now);
         state.stale |= !self.missing(opened, now).is_empty();
         self.counts.stale += u64::from(state.stale);
-        // It was decoded before.
-        let Ok(event) = decoded(&text, &self.options, now) else { return Answer::allow(state) };
-        let args = args_of(&event, &text);
-        let call = tool_of(&event).map(|tool| Call::new(tool, &args));
-        let candidates = self.candidates(opened, call.as_ref(), now);
+        let candidates = self.candidates(opened, now);
         let can = opened.check.client.can;
         let question =
             Question { phase: opened.phase, can, without_channel: self.options.without_channel, trust, candidates: &candidates };
@@ -277,44 +283,44 @@ impl Guard {
             (Decision::Allow, None) => &mut self.counts.allowed,
         };
         *counted += 1;
-        if opened.waits {
-            opened.waits = false;
-            let refused = match &outcome {
-                Outcome::Refuse { block: verdict, .. } | Outcome::RefuseOnce { nudge: verdict } => Some(verdict),
-                _ => None,
-            };
-            let call_id = opened.call_id.clone();
-            let given = matches!(&event.kind, EventKind::ToolCall(call) if call.call_id.is_some());
-            let mut members = Vec::new();
-            if let (Some(verdict), Some(call)) = (refused, &call) {
-                // One event, not a call and its result: a call that never ran must move no detector.
-                let own_id = call_id.as_deref().filter(|_| given);
-                self.refusals.add(&opened.who.key, own_id, (call.tool, call.identity()), now.0);
-                if !given {
-                    self.pairs.close(&opened.who.key, call.tool, Some(call.identity()), now.0);
-                }
-                members.extend([
-                    ("kind", json!("tool")),
-                    ("outcome", json!("denied")),
-                    ("command_id", json!(verdict.command_id)),
-                ]);
-            } else if let (Some(call_id), false) = (&call_id, given) {
-                members.push(("call_id", json!(call_id)));
-            }
-            let event = if members.is_empty() { text.clone() } else { rewrite::with(&text, &members) };
+        if std::mem::take(&mut opened.waits) {
+            let event = self.decided_event(opened, &outcome, now);
             opened.push(event);
         }
         answer.dropped = opened.dropped;
         answer
     }
 
+    /// The event of a call that waited for its decision: as it came, or as that of a call that was refused.
+    fn decided_event(&mut self, opened: &Opened, outcome: &Outcome<'_>, now: EventTime) -> String {
+        let text = opened.check.event.get();
+        let agent = &opened.agent.key;
+        match (outcome, &opened.call) {
+            (Outcome::Refuse { block: verdict, .. } | Outcome::RefuseOnce { nudge: verdict }, Some(call)) => {
+                // One event, not a call and its result: a call that never ran must move no detector.
+                let key = call.key();
+                let own_id = opened.call_id.as_deref().filter(|_| opened.names_call);
+                self.refused_calls.add(agent, own_id, key, now.0);
+                if !opened.names_call {
+                    self.open_calls.close(agent, key.tool, Some(key.identity), now.0);
+                }
+                let denied = [("kind", json!("tool")), ("outcome", json!("denied")), ("command_id", json!(verdict.command_id))];
+                rewrite::with(text, &denied)
+            }
+            _ => match &opened.call_id {
+                Some(call_id) if !opened.names_call => rewrite::with(text, &[("call_id", json!(call_id))]),
+                _ => text.to_owned(),
+            },
+        }
+    }
+
     /// Verdicts in force that an event may have to do with.
-    fn candidates(&self, opened: &Opened, call: Option<&Call<'_>>, now: EventTime) -> Vec<Candidate> {
-        let who = &opened.who;
-        let is_due = |verdict: &Verdict| self.told.is_open(&who.key, &verdict.command_id, verdict.issued_at.0);
+    fn candidates(&self, opened: &Opened, now: EventTime) -> Vec<Candidate> {
+        let (agent, call) = (&opened.agent, opened.call.as_ref());
+        let is_due = |verdict: &Verdict| self.deliveries.is_open(&agent.key, &verdict.command_id, verdict.issued_at.0);
         let tables = || std::iter::once(&self.rows).chain(&opened.found);
-        let own: Vec<_> = tables().flat_map(|rows| rows.own(who, now)).collect();
-        let others = call.map(|call| tables().flat_map(|rows| rows.of_others(who, call, now)).collect::<Vec<_>>());
+        let own: Vec<_> = tables().flat_map(|rows| rows.own(agent, now)).collect();
+        let others = call.map(|call| tables().flat_map(|rows| rows.of_others(agent, call, now)).collect::<Vec<_>>());
         let mut candidates: Vec<Candidate> = own
             .iter()
             .map(|verdict| Candidate {
@@ -324,12 +330,12 @@ impl Guard {
                 verdict: Arc::clone(verdict),
             })
             .collect();
-        // An agent with a verdict of its own on that tool has heard enough.
+        // An agent with a verdict of its own on that tool needs no second one.
         let has_own = |verdict: &Verdict| {
             own.iter().any(|own| own.scope.tool.is_none() || verdict.scope.tool.is_none() || own.scope.tool == verdict.scope.tool)
         };
-        let held = if opened.phase == Phase::After { self.told.held(&who.key) } else { Vec::new() };
-        let is_held = |verdict: &Verdict| tables().any(|rows| rows.holds(who, verdict));
+        let held = if opened.phase == Phase::After { self.deliveries.held(&agent.key) } else { Vec::new() };
+        let is_held = |verdict: &Verdict| tables().any(|rows| rows.holds(agent, verdict));
         let held = held.into_iter().filter(|verdict| verdict.expires_at > now && is_held(verdict));
         for verdict in others.into_iter().flatten().chain(held) {
             let is_known = candidates.iter().any(|known| known.verdict.command_id == verdict.command_id);
@@ -342,37 +348,37 @@ impl Guard {
     }
 
     fn answer(&mut self, opened: &Opened, outcome: &Outcome<'_>, state: Freshness, now: EventTime) -> Answer {
-        let agent = &opened.who.key;
+        let agent = &opened.agent.key;
         let allow = Answer::allow(state);
         match outcome {
             Outcome::Nothing => allow,
             Outcome::Hold { nudges } => {
                 for nudge in nudges {
-                    self.told.hold(agent, nudge, now.0);
+                    self.deliveries.hold(agent, nudge, now.0);
                 }
                 allow
             }
             Outcome::Refuse { block, stop } => {
                 self.counts.refused += 1;
-                self.counts.nudges_unheeded += self.told.goes_on(agent, &block.episode);
-                let answer = said(allow, block, Some((message::plain(&block.message), Placement::Before)));
+                self.counts.nudges_unheeded += self.deliveries.goes_on(agent, &block.episode);
+                let answer = explained(allow, block, Some((message::plain(&block.message), Placement::Before)));
                 Answer { decision: Decision::Deny, stop: *stop, ..answer }
             }
-            Outcome::CannotRefuse { block, is_told } => {
+            Outcome::CannotRefuse { block, has_channel } => {
                 self.counts.in_spite += 1;
-                said(allow, block, is_told.then(|| (message::plain(&block.message), Placement::Before)))
+                explained(allow, block, has_channel.then(|| (message::plain(&block.message), Placement::Before)))
             }
             Outcome::Stop { block } => {
-                let answer = said(allow, block, Some((message::plain(&block.message), Placement::AppendToResult)));
+                let answer = explained(allow, block, Some((message::plain(&block.message), Placement::AppendToResult)));
                 Answer { stop: true, ..answer }
             }
             Outcome::Nudge { nudge, placement } => {
                 self.hand_out(agent, nudge, now);
-                said(allow, nudge, Some((message::plain(&nudge.message), *placement)))
+                explained(allow, nudge, Some((message::plain(&nudge.message), *placement)))
             }
             Outcome::RefuseOnce { nudge } => {
                 self.hand_out(agent, nudge, now);
-                let answer = said(allow, nudge, Some((message::once(&nudge.message), Placement::Before)));
+                let answer = explained(allow, nudge, Some((message::once(&nudge.message), Placement::Before)));
                 Answer { decision: Decision::Deny, ..answer }
             }
         }
@@ -380,29 +386,8 @@ impl Guard {
 
     fn hand_out(&mut self, agent: &str, nudge: &Verdict, now: EventTime) {
         self.counts.nudges += 1;
-        self.counts.nudges_unheeded += self.told.goes_on(agent, &nudge.episode);
-        self.told.lease(agent, nudge, now.0);
-    }
-
-    /// A source that is not heard may have lifted any block since. One that is heard but behind has not lifted those that are known, and
-    /// whoever floods it must not do so either.
-    fn trust(&self, knowledge: Knowledge, now: EventTime) -> (Trust, Freshness) {
-        let Knowledge { as_of, late_ms, source } = knowledge;
-        let unheard_ms = as_of.map(|as_of| now.0.saturating_sub(as_of.0).max(0));
-        let lag_ms = unheard_ms.map(|unheard_ms| unheard_ms.saturating_add(late_ms.max(0)));
-        let stale_after_ms = self.options.stale_after_ms;
-        let trust = match (unheard_ms, lag_ms) {
-            (_, Some(lag_ms)) if lag_ms <= stale_after_ms => Trust::Fresh,
-            (Some(unheard_ms), _) if unheard_ms <= stale_after_ms.saturating_mul(BLOCKS_STAND) => Trust::Aging,
-            _ => Trust::Gone,
-        };
-        let state = Freshness {
-            as_of: lag_ms.map(|lag_ms| now.plus_ms(-lag_ms).to_rfc3339()),
-            lag_ms: lag_ms.map(i64::unsigned_abs),
-            stale: trust != Trust::Fresh,
-            source,
-        };
-        (trust, state)
+        self.counts.nudges_unheeded += self.deliveries.goes_on(agent, &nudge.episode);
+        self.deliveries.lease(agent, nudge, now.0);
     }
 
     fn sweep(&mut self, now: EventTime) {
@@ -411,16 +396,11 @@ impl Guard {
         }
         self.swept_ms = now.0;
         self.rows.sweep(now);
-        self.told.sweep(now.0);
+        self.deliveries.sweep(now.0);
         self.asking.forget_before(now.0.saturating_sub(ASKING_MS));
-        self.pairs.sweep(now.0);
-        self.refusals.sweep(now.0);
+        self.open_calls.sweep(now.0);
+        self.refused_calls.sweep(now.0);
     }
-}
-
-fn decoded<'a>(text: &'a str, options: &Options, now: EventTime) -> Result<Event<'a>, BadCheck> {
-    let meta = RecordMeta::without_place(now, options.event_bytes_max);
-    Ok(decode(Some(text.as_bytes()), &meta)?)
 }
 
 fn phase(event: &Event<'_>) -> Phase {
@@ -432,7 +412,7 @@ fn phase(event: &Event<'_>) -> Phase {
     }
 }
 
-/// Whether what was not said yet is outdated by an event.
+/// Whether an event outdates nudges that were not delivered yet.
 fn begins_anew(event: &Event<'_>) -> bool {
     match &event.kind {
         EventKind::SessionStart | EventKind::SessionEnd | EventKind::Reset(_) => true,
@@ -461,24 +441,28 @@ fn args_of<'a>(event: &Event<'a>, text: &'a str) -> Content<'a> {
     }
 }
 
-fn ack(who: &Who, command_id: &str) -> String {
-    let id = base32(&hash_parts(&["ack\n", command_id, "\n", &who.key]).hash128().0.to_be_bytes());
-    let mut event = json!({
-        "id": format!("lw-{id}"),
-        "kind": "ack",
-        "session_id": who.session_id,
-        "agent": { "id": who.agent_id },
-        "command_id": command_id,
-        "ack": "applied",
-    });
-    if let (Some(object), false) = (event.as_object_mut(), who.tenant.is_empty()) {
-        object.insert("tenant".to_owned(), json!(who.tenant));
-    }
-    event.to_string()
+fn ack(agent: &Agent, command_id: &str) -> Option<String> {
+    let id = base32(
+        &hash_parts(&[
+            "ack\
+", command_id, "\
+", &agent.key,
+        ])
+        .hash128()
+        .0
+        .to_be_bytes(),
+    );
+    let mut event = NativeEvent::default();
+    event.put("agent", EventAgent { id: Some(&agent.agent_id), ..EventAgent::default() });
+    event.put("command_id", command_id);
+    event.put("ack", "applied");
+    event.put("tenant", Some(&agent.tenant).filter(|tenant| !tenant.is_empty()));
+    // The names are those of an event that was decoded.
+    event.json("ack", &format!("lw-{id}"), &agent.session_id).ok()
 }
 
-/// An answer with what a command says of itself.
-fn said(answer: Answer, verdict: &Verdict, text: Option<(String, Placement)>) -> Answer {
+/// An answer with the command behind it.
+fn explained(answer: Answer, verdict: &Verdict, text: Option<(String, Placement)>) -> Answer {
     let (message, placement) = text.unzip();
     Answer {
         action: verdict.action,

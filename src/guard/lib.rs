@@ -1,23 +1,27 @@
 //! The guard: what lets an agent obey commands with one question per call.
 //!
 //! A caller sends a [`Check`] before and after each tool call and gets an [`Answer`]. [`Guard`] knows the verdicts in force, whose call each
-//! of them binds, and what each agent was told. Nothing here reads a clock, a file or a socket.
+//! of them binds, and which nudges each agent had. Nothing here reads a clock, a file or a socket.
 
 mod agents;
+mod counts;
 mod decide;
 mod guard;
+mod options;
+mod staleness;
 mod table;
-mod terms;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-pub use agents::who::Who;
+pub use agents::agent::Agent;
+pub use counts::Counts;
 pub use decide::{Phase, WithoutChannel};
 pub use guard::{Guard, Opened};
-pub use terms::{Counts, Knowledge, Options, Record, STALE_AFTER_MS};
+pub use options::{Options, Record};
+pub use staleness::{Knowledge, STALE_AFTER_MS};
 pub use wire::answer::{Action, Answer, Decision, Dropped, Freshness, Placement, Reason, Source};
-pub use wire::can::Can;
+pub use wire::capabilities::Capabilities;
 pub use wire::check::{BadCheck, Check, Client, DEADLINE_DEFAULT_MS, DEADLINE_MAX_MS};
 
 /// Longest text for a model; a longer one is cut. Characters.

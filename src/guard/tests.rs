@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::wire::verdict::tests::{command, row};
 use crate::{
-    Action, Answer, Can, Check, Client, Counts, Decision, Dropped, Guard, Knowledge, Options, Placement, Source, WithoutChannel,
+    Action, Answer, Capabilities, Check, Client, Counts, Decision, Dropped, Guard, Knowledge, Options, Placement, Source,
+    WithoutChannel,
 };
 
 const START_MS: i64 = 1_767_225_660_000;
@@ -17,7 +18,7 @@ struct Talk {
     now_ms: i64,
     as_of_ms: i64,
     late_ms: i64,
-    can: Can,
+    can: Capabilities,
     number: u32,
 }
 
@@ -88,37 +89,37 @@ fn a_standing_block_refuses_every_matching_call_and_no_other() {
     let mut talk = Talk::new(&["deny"]);
     talk.take(&command("b", "block", 1));
     for call_id in ["1", "2", "3"] {
-        let told = talk.before(call_id);
-        assert_eq!((told.answer.decision, told.answer.action), (Decision::Deny, Action::Block));
-        assert_eq!(told.answer.message.as_deref(), Some("You've called Bash 3 times."));
-        assert_eq!(told.answer.command_id.as_deref(), Some("b"));
-        assert_eq!(told.answer.placement, Some(Placement::Before));
-        let event = &told.events[0];
+        let asked = talk.before(call_id);
+        assert_eq!((asked.answer.decision, asked.answer.action), (Decision::Deny, Action::Block));
+        assert_eq!(asked.answer.message.as_deref(), Some("You've called Bash 3 times."));
+        assert_eq!(asked.answer.command_id.as_deref(), Some("b"));
+        assert_eq!(asked.answer.placement, Some(Placement::Before));
+        let event = &asked.events[0];
         assert_eq!((&event["kind"], &event["outcome"], &event["command_id"]), (&json!("tool"), &json!("denied"), &json!("b")));
         assert_eq!(
-            (told.events.len(), &event["call_id"], &event["args"]["command"]),
+            (asked.events.len(), &event["call_id"], &event["args"]["command"]),
             (1, &json!(call_id), &json!("cargo test -p core"))
         );
     }
     let mut other = talk.event("tool_call", Some("4"));
     other["args"]["command"] = "cargo test".into();
-    let told = talk.ask(&other);
-    assert_eq!((told.answer.decision, told.answer.action, told.answer.message), (Decision::Allow, Action::None, None));
-    assert_eq!(told.events, [other]);
+    let asked = talk.ask(&other);
+    assert_eq!((asked.answer.decision, asked.answer.action, asked.answer.message), (Decision::Allow, Action::None, None));
+    assert_eq!(asked.events, [other]);
     talk.now_ms += 600_000;
     assert_eq!(talk.before("5").answer.decision, Decision::Allow, "it has expired");
     assert_eq!(talk.counts().refused, 3);
 }
 
 #[test]
-fn a_nudge_is_told_once_and_its_receipt_is_recorded() {
+fn a_nudge_is_delivered_once_and_its_receipt_is_recorded() {
     let mut talk = Talk::new(&["deny", "context_after"]);
     talk.take(&command("n", "nudge", 1));
     assert_eq!(talk.before("1").answer.message, None, "it cannot speak before a call");
-    let told = talk.after("1", "error");
-    assert_eq!((told.answer.decision, told.answer.action), (Decision::Allow, Action::Nudge));
-    assert_eq!(told.answer.placement, Some(Placement::AppendToResult));
-    assert_eq!(told.answer.reason.unwrap().summary.as_deref(), Some("sum"));
+    let asked = talk.after("1", "error");
+    assert_eq!((asked.answer.decision, asked.answer.action), (Decision::Allow, Action::Nudge));
+    assert_eq!(asked.answer.placement, Some(Placement::AppendToResult));
+    assert_eq!(asked.answer.reason.unwrap().summary.as_deref(), Some("sum"));
     assert_eq!(talk.after("2", "error").answer.action, Action::None, "a parallel call");
     let mut again = Talk::new(&["deny", "context_after"]);
     again.take(&command("n", "nudge", 1));
@@ -143,7 +144,7 @@ fn what_agents_did_with_answers_is_counted() {
     talk.after("4", "ok");
     let counts = talk.counts();
     assert_eq!((counts.allowed, counts.spoken, counts.denied), (2, 1, 2));
-    assert_eq!((counts.nudges_delivered, counts.nudges_unheeded), (1, 1), "the same loop went on, told once");
+    assert_eq!((counts.nudges_delivered, counts.nudges_unheeded), (1, 1), "the same loop went on, counted once");
     assert_eq!((counts.refused, counts.in_spite, counts.asking), (2, 1, 1));
     talk.now_ms += 300_001;
     assert_eq!(talk.counts().asking, 0, "it has not asked for five minutes");
@@ -163,7 +164,7 @@ fn an_answer_that_is_lost_is_given_once_more() {
 }
 
 #[test]
-fn a_person_who_speaks_voids_what_was_not_said() {
+fn a_person_who_speaks_voids_what_was_not_delivered() {
     let mut talk = Talk::new(&["context_after"]);
     talk.take(&command("n", "nudge", 1));
     talk.ask(&json!({ "id": "m", "kind": "message", "role": "user", "session_id": "s", "text": "go on" }));
@@ -174,10 +175,10 @@ fn a_person_who_speaks_voids_what_was_not_said() {
 fn who_can_only_refuse_refuses_the_repeat_once() {
     let mut talk = Talk::new(&["deny"]);
     talk.take(&command("n", "nudge", 1));
-    let told = talk.before("1");
-    assert_eq!((told.answer.decision, told.answer.action), (Decision::Deny, Action::Nudge));
-    assert!(told.answer.message.unwrap().ends_with("The same call will be let through if it is needed."));
-    assert_eq!((&told.events[0]["outcome"], &told.events[0]["command_id"]), (&json!("denied"), &json!("n")));
+    let asked = talk.before("1");
+    assert_eq!((asked.answer.decision, asked.answer.action), (Decision::Deny, Action::Nudge));
+    assert!(asked.answer.message.unwrap().ends_with("The same call will be let through if it is needed."));
+    assert_eq!((&asked.events[0]["outcome"], &asked.events[0]["command_id"]), (&json!("denied"), &json!("n")));
     assert_eq!(talk.before("2").answer.decision, Decision::Allow);
     talk.guard = Guard::new(Options { without_channel: WithoutChannel::Drop, ..Options::default() });
     talk.take(&command("n", "nudge", 1));
@@ -219,10 +220,10 @@ fn the_echo_of_a_refused_call_is_not_recorded_and_a_call_made_in_spite_is_counte
     let counts = talk.counts();
     assert_eq!((counts.refused, counts.echoes, counts.in_spite), (2, 1, 1));
     talk.can = serde_json::from_value(json!(["context_before"])).unwrap();
-    let told = talk.before("3");
-    assert_eq!((told.answer.decision, told.answer.action), (Decision::Allow, Action::Block));
-    assert!(told.answer.message.is_some());
-    assert_eq!((told.events[0]["kind"].as_str(), talk.counts().in_spite), (Some("tool_call"), 2));
+    let asked = talk.before("3");
+    assert_eq!((asked.answer.decision, asked.answer.action), (Decision::Allow, Action::Block));
+    assert!(asked.answer.message.is_some());
+    assert_eq!((asked.events[0]["kind"].as_str(), talk.counts().in_spite), (Some("tool_call"), 2));
 }
 
 #[test]
@@ -230,8 +231,8 @@ fn a_refused_call_without_an_id_leaves_no_open_one_behind() {
     let mut talk = Talk::new(&["deny"]);
     talk.take(&command("b", "block", 1));
     let event = talk.event("tool_call", None);
-    let told = talk.ask(&event);
-    assert_eq!((&told.events[0]["outcome"], told.events[0].get("call_id")), (&json!("denied"), Some(&Value::Null)));
+    let asked = talk.ask(&event);
+    assert_eq!((&asked.events[0]["outcome"], asked.events[0].get("call_id")), (&json!("denied"), Some(&Value::Null)));
     let mut echo = talk.event("tool_result", None);
     echo["outcome"] = "error".into();
     assert_eq!(talk.ask(&echo).answer.dropped, Some(Dropped::Echo));
@@ -244,7 +245,7 @@ fn a_refused_call_without_an_id_leaves_no_open_one_behind() {
 }
 
 #[test]
-fn what_is_stale_is_said_and_blocks_outlive_it_for_a_while() {
+fn an_answer_shows_what_is_stale_and_blocks_outlive_it_for_a_while() {
     let mut talk = Talk::new(&["deny", "context_after"]);
     talk.take(&command("b", "block", 1));
     talk.as_of_ms = START_MS;
@@ -255,9 +256,9 @@ fn what_is_stale_is_said_and_blocks_outlive_it_for_a_while() {
         (30_001, Decision::Allow, true),
     ] {
         talk.now_ms = START_MS + at_ms;
-        let told = talk.before("1");
-        assert_eq!((told.answer.decision, told.answer.state.stale), (decision, stale), "{at_ms}");
-        assert_eq!(told.answer.state.lag_ms, Some(at_ms as u64));
+        let asked = talk.before("1");
+        assert_eq!((asked.answer.decision, asked.answer.state.stale), (decision, stale), "{at_ms}");
+        assert_eq!(asked.answer.state.lag_ms, Some(at_ms as u64));
     }
     assert_eq!(talk.counts().stale, 3);
 }
@@ -322,11 +323,11 @@ fn level_four_ends_the_turn_of_who_can() {
     let mut talk = Talk::new(&["deny", "stop"]);
     talk.take(&stop);
     assert!(talk.before("1").answer.stop);
-    let told = talk.after("2", "ok");
-    assert_eq!((told.answer.decision, told.answer.action, told.answer.stop), (Decision::Allow, Action::Block, true));
-    talk.can = Can::DENY;
-    let told = talk.before("3");
-    assert_eq!((told.answer.decision, told.answer.stop), (Decision::Deny, false));
+    let asked = talk.after("2", "ok");
+    assert_eq!((asked.answer.decision, asked.answer.action, asked.answer.stop), (Decision::Allow, Action::Block, true));
+    talk.can = Capabilities::DENY;
+    let asked = talk.before("3");
+    assert_eq!((asked.answer.decision, asked.answer.stop), (Decision::Deny, false));
 }
 
 #[test]
@@ -334,8 +335,8 @@ fn who_only_asks_leaves_no_trace_in_the_log() {
     let mut talk = Talk::new(&["deny"]);
     talk.take(&command("b", "block", 1));
     let event = RawValue::from_string(talk.event("tool_call", Some("1")).to_string()).unwrap();
-    let told = talk.put(Check { record: false, ..Check::new(event, Client::default()) });
-    assert_eq!((told.answer.decision, told.events.len()), (Decision::Deny, 0));
+    let asked = talk.put(Check { record: false, ..Check::new(event, Client::default()) });
+    assert_eq!((asked.answer.decision, asked.events.len()), (Decision::Deny, 0));
 }
 
 #[test]
@@ -352,17 +353,17 @@ fn an_event_that_is_none_is_named_with_its_place() {
 }
 
 #[test]
-fn lanes_that_are_behind_are_said_to_be_and_known_blocks_stand_for_as_long_as_they_last() {
+fn an_answer_shows_lanes_that_are_behind_and_known_blocks_stand_for_as_long_as_they_last() {
     let mut talk = Talk::new(&["deny"]);
     talk.take(&command("b", "block", 1));
     talk.late_ms = 9_000;
-    let told = talk.before("1").answer;
-    assert_eq!((told.decision, told.state.lag_ms, told.state.stale), (Decision::Deny, Some(9_000), false));
+    let asked = talk.before("1").answer;
+    assert_eq!((asked.decision, asked.state.lag_ms, asked.state.stale), (Decision::Deny, Some(9_000), false));
     talk.late_ms = 300_000;
-    let told = talk.before("2").answer;
-    assert_eq!((told.decision, told.state.lag_ms, told.state.stale), (Decision::Deny, Some(300_000), true));
+    let asked = talk.before("2").answer;
+    assert_eq!((asked.decision, asked.state.lag_ms, asked.state.stale), (Decision::Deny, Some(300_000), true));
     let as_of = EventTime(START_MS - 300_000).to_rfc3339();
-    assert_eq!(told.state.as_of.as_deref(), Some(as_of.as_str()));
+    assert_eq!(asked.state.as_of.as_deref(), Some(as_of.as_str()));
     // A nudge may be outdated.
     let mut talk = Talk::new(&["deny", "context_before"]);
     talk.take(&command("n", "nudge", 1));
@@ -372,7 +373,7 @@ fn lanes_that_are_behind_are_said_to_be_and_known_blocks_stand_for_as_long_as_th
     assert!(talk.before("2").answer.message.is_some());
 }
 
-/// A guard whose table has forgotten the verdict of the agent, with what the store still says of it.
+/// A guard whose table has forgotten the verdict of the agent, with what the store still has of it.
 fn forgetful() -> (Talk, String, String) {
     let mut talk = Talk::new(&["deny"]);
     let block = command("b", "block", 1);
@@ -390,8 +391,8 @@ fn forgetful() -> (Talk, String, String) {
 #[test]
 fn a_verdict_that_was_forgotten_is_stale_where_nobody_can_look_it_up() {
     let (mut talk, ..) = forgetful();
-    let told = talk.before("1").answer;
-    assert_eq!((told.decision, told.state.stale, told.state.lag_ms), (Decision::Allow, true, Some(0)));
+    let asked = talk.before("1").answer;
+    assert_eq!((asked.decision, asked.state.stale, asked.state.lag_ms), (Decision::Allow, true, Some(0)));
     let mut event = talk.event("tool_call", Some("2"));
     event["session_id"] = "nobody".into();
     assert!(!talk.ask(&event).answer.state.stale, "of this session nothing was forgotten");
@@ -408,7 +409,7 @@ fn a_verdict_that_was_forgotten_and_looked_up_binds_as_ever() {
     talk.guard.found(&mut opened, [(key.as_bytes(), value.as_bytes())], now);
     assert!(talk.guard.missing(&opened, now).is_empty());
     let knowledge = Knowledge { as_of: Some(now), late_ms: 0, source: Source::Embedded };
-    let told = talk.guard.decide(&mut opened, knowledge, now);
-    assert_eq!((told.decision, told.state.stale), (Decision::Deny, false));
+    let asked = talk.guard.decide(&mut opened, knowledge, now);
+    assert_eq!((asked.decision, asked.state.stale), (Decision::Deny, false));
     assert_eq!((talk.counts().looked_up, talk.guard.held().0), (1, crate::table::rows::SUBJECTS_MAX));
 }

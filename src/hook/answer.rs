@@ -74,7 +74,7 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    use loopwarden_hooks::AGENTS;
+    use loopwarden_sources::AGENTS;
     use serde_json::json;
 
     use super::*;
@@ -87,13 +87,13 @@ mod tests {
     fn all_that_loopwarden_answers_passes_as_it_is() {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/agents/recorded");
         let mut answers = 0;
-        for contract in &AGENTS {
-            let text = fs::read_to_string(folder.join(format!("{}.ndjson", contract.agent))).unwrap();
+        for agent in &AGENTS {
+            let text = fs::read_to_string(folder.join(format!("{}.ndjson", agent.name))).unwrap();
             for line in text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
                 let said = ["nudge", "deny", "stop"].map(|kind| line[kind].clone());
                 // No opinion has its own words here, and needs none of an answer's.
                 for said in said.into_iter().filter(|said| *said != line["allow"]) {
-                    assert_eq!(left(&said), said, "{}", contract.agent);
+                    assert_eq!(left(&said), said, "{}", agent.name);
                     answers += 1;
                 }
             }

@@ -93,15 +93,16 @@ fn input() -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use loopwarden_hooks::{AGENTS, read, write};
+    use loopwarden_sources::AGENTS;
+    use loopwarden_sources::hook::{read, write};
 
     use super::*;
 
     #[test]
     fn each_agent_gets_the_same_answer_with_and_without_a_guard_that_has_no_opinion() {
-        for contract in &AGENTS {
-            let answer = write(contract, &read(contract, b"", None, 0), None);
-            assert_eq!(String::from_utf8(answer).unwrap(), no_opinion(contract.agent), "{}", contract.agent);
+        for agent in &AGENTS {
+            let answer = write(agent, &read(agent, b"", None, 0), None);
+            assert_eq!(String::from_utf8(answer).unwrap(), no_opinion(agent.name), "{}", agent.name);
         }
     }
 

@@ -13,6 +13,7 @@
 
 mod commit;
 mod encode;
+mod foreign;
 mod memory;
 mod metrics;
 mod restore;
@@ -23,20 +24,24 @@ mod task;
 mod thread;
 
 pub use commit::recent::{Numbered, Recent};
-pub use encode::{Encoder, Row, dead_letter, dead_letter_why};
+pub use encode::Encoder;
+pub use foreign::form::Form;
+pub use foreign::group::GroupRestorer;
+pub use foreign::processor::{Foreign, ForeignSettings};
+pub use foreign::report::{IntakeReport, IntakeStats};
 pub use metrics::histogram::{BUCKETS_US, Histogram};
 pub use metrics::stats::{COMMIT_STEPS, LaneMetric, Samples, Stats, Value};
 pub use restore::machine::Restore;
 pub use restore::outcome::{Ready, RestoreError, RestoreStep, Waited};
 pub use restore::workers::{Answer, InlineRestorer, RestorePool, Restorer};
 pub use settings::{Breaker, Clock, CommitTrigger, DeadLetterContent, LaneSettings, OnInputLoss, ProcessMode};
-pub use stage::poison::{DeadLetterWindow, KillerFile, Panicked, Sender, Suspect, guarded};
+pub use stage::poison::{KillerFile, Suspect};
 pub use stage::processor::Machine;
 pub use task::lease::{Lease, Leases};
 pub use task::query::{AgentView, Ask, CounterView, Standing, TaskState, TaskView};
 pub use task::retention::sweep;
 pub use task::state::{Draining, Poisoned, Restoring, Running, Task};
-pub use thread::health::RetryState;
-pub use thread::lane::{Exit, Lane, Order, Turn};
+pub use thread::exit::Exit;
+pub use thread::lane::{Lane, Order, Turn};
 pub use thread::pace::Pace;
-pub use thread::supervise::{Fleet, LaneHandle, LaneReport, SystemClock, Worker, run_to_end};
+pub use thread::supervise::{Fleet, LaneHandle, LaneReport, SystemClock};

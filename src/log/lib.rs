@@ -1,8 +1,16 @@
-//! One transactional log, several worlds: `kafka`, `embedded` (one machine), `memory` (tests, simulation), `file` (replay).
+//! One transactional log, several worlds: Kafka (`loopwarden_kafka`), one machine ([`embedded`]), recorded events (replay, cases), a simulation.
 //!
-//! A lane owns one [`Log`]. Everything staged becomes visible together with the input offsets, or not at all; the log decides,
-//! the state store follows (page `commit`). The lane answers rebalance events by itself, so that nothing happens
-//! inside a client's callback.
+//! A lane owns one [`Log`] and calls it from one thread, in this order:
+//!
+//! 1. [`Log::poll`], again and again. It hands over records of started tasks, or one event about the assignment. The lane answers each
+//!    such event by itself, so that nothing happens inside a client's callback: [`LogEvent::Assigned`] by [`Log::assign`], the others
+//!    by [`Log::unassign`].
+//! 2. [`Log::start`] for each assigned task, when its state is there; [`Log::pause`] where it is not to be read for a while. After
+//!    anything but a commit that succeeded, every task that goes on is started anew from its last committed offset.
+//! 3. [`Log::stage`] for the outputs of a commit, then [`Log::commit`] with the offsets. What is staged becomes visible together with
+//!    them, or not at all. The log decides, the state store follows (page `commit`). [`Log::discard`] where there is no commit.
+//! 4. [`Log::reopen`] after an outcome that is not known, after a fence, and where an abort asks for it: only then is the end of the
+//!    last transaction known.
 
 pub mod clock;
 pub mod embedded;
@@ -243,37 +251,22 @@ pub struct InputEnd {
     pub age_ms: u64,
 }
 
-/// A transactional log, as one lane sees it. Not shared between threads.
+/// A transactional log, as one lane sees it. Not shared between threads. Its errors are sorted by fate, see [`LogError`].
 pub trait Log {
     /// Hands over records, or an event about the assignment, waiting at most `wait` for the first. Bounded by the log's own batch
     /// size; the first record always fits.
-    ///
-    /// # Errors
-    /// By fate, see [`LogError`].
     fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError>;
 
     /// Takes assigned tasks: they stay paused until [`Log::start`].
-    ///
-    /// # Errors
-    /// By fate.
     fn assign(&mut self, tasks: &[TaskId]) -> Result<(), LogError>;
 
     /// Reads a task from `next` on: seek, then resume. Also used to rewind after an abort.
-    ///
-    /// # Errors
-    /// By fate.
     fn start(&mut self, task: TaskId, next: NextOffset) -> Result<(), LogError>;
 
     /// Stops reading a task that stays assigned (restoring, poisoned).
-    ///
-    /// # Errors
-    /// By fate.
     fn pause(&mut self, task: TaskId) -> Result<(), LogError>;
 
     /// Gives tasks back; the group goes on.
-    ///
-    /// # Errors
-    /// By fate.
     fn unassign(&mut self, tasks: &[TaskId]) -> Result<(), LogError>;
 
     /// Collects an output for the next commit. Nothing leaves before it (rule C2).
@@ -324,9 +317,6 @@ pub trait Log {
     }
 
     /// A reader for restore threads; `None` where the state itself is the log (embedded) or nothing is restored (file).
-    ///
-    /// # Errors
-    /// By fate.
     fn changelog(&self) -> Result<Option<Box<dyn Changelog>>, LogError>;
 
     /// Whether [`Log::commit`] writes the staged changelog records into the state store in the same atomic step: then the lane
@@ -360,9 +350,6 @@ pub trait Log {
     fn owner(&self) -> &str;
 
     /// Ends the membership: leaves the group if `leave` (scaling in), else keeps it for a restart within the session timeout.
-    ///
-    /// # Errors
-    /// By fate.
     fn close(&mut self, leave: bool) -> Result<(), LogError>;
 }
 

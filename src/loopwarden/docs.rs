@@ -55,9 +55,14 @@ pub mod agents {
     #![doc = include_str!("../docs/agents.md")]
 }
 
-/// The sixteen detectors: rule, example, limits, settings, cases. Made from their files.
+/// What the default policy runs: the score, its detectors and their settings. Made from their files.
 pub mod detection {
     #![doc = include_str!("../docs/detection.md")]
+}
+
+/// The detectors of other systems, which are off by default. Made from their files.
+pub mod reference {
+    #![doc = include_str!("../docs/reference.md")]
 }
 
 /// Rules of your own, and how to test them.
@@ -65,24 +70,19 @@ pub mod policies {
     #![doc = include_str!("../docs/policies.md")]
 }
 
-/// Running it: deployment, permissions, topics, upgrades, exit codes, error codes.
+/// Running it: deployment, settings, permissions, topics, upgrades, exit codes, error codes.
 pub mod operations {
     #![doc = include_str!("../docs/operations.md")]
 }
 
-/// Where settings come from, and how they are checked.
-pub mod settings {
-    #![doc = include_str!("../docs/settings.md")]
+/// How loopwarden proves to the brokers who it is.
+pub mod authentication {
+    #![doc = include_str!("../docs/authentication.md")]
 }
 
-/// Every metric with its type and labels.
+/// Every metric, and what to do when an alert fires.
 pub mod metrics {
     #![doc = include_str!("../docs/metrics.md")]
-}
-
-/// What to do when an alert fires.
-pub mod alerts {
-    #![doc = include_str!("../docs/alerts.md")]
 }
 
 /// The routes of the listener: access, events in, commands out.
@@ -90,12 +90,7 @@ pub mod http {
     #![doc = include_str!("../docs/http.md")]
 }
 
-/// What replay and inspect read: files, logs of agents, ranges of topics.
-pub mod inputs {
-    #![doc = include_str!("../docs/inputs.md")]
-}
-
-/// Replays: the report, labels, two policies, thresholds.
+/// Replays: what they read, the report, labels, two policies, thresholds.
 pub mod replay {
     #![doc = include_str!("../docs/replay.md")]
 }

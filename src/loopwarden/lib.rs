@@ -5,10 +5,11 @@
 pub mod docs;
 
 pub use loopwarden_core::{detect, engine, event, identity, limits, policy};
-pub use loopwarden_lab::{report, transcript};
+pub use loopwarden_lab::report;
 pub use loopwarden_lane as task;
 pub use loopwarden_log::clock;
 pub use loopwarden_settings as config;
+pub use loopwarden_sources::transcript;
 pub use loopwarden_state as store;
 
 pub mod log {

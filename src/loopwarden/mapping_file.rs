@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use loopwarden_core::limits::CONFIG_BYTES_MAX;
-use loopwarden_ingest::mapping::{Mapping, MappingFile};
 use loopwarden_settings::{Config, Diagnostic};
+use loopwarden_sources::mapping::{Mapping, MappingFile};
 
 /// Reads a mapping.
 ///

@@ -27,7 +27,7 @@ impl Calls {
         for message in read.messages() {
             match asked(message) {
                 Some(Asked::Call { id, raw_id, tool, arguments }) => {
-                    let (call, said) = self.desk.before(&tool, arguments.map(serde_json::value::RawValue::get));
+                    let (call, said) = self.desk.before(&tool, arguments);
                     if let CallAnswer::Refused(text) = said {
                         replies.push(refusal(raw_id, &text));
                         continue;
@@ -55,7 +55,7 @@ impl Calls {
     fn cancelled(&self, id: &Id) {
         let call = lock(&self.open).take(id);
         if let Some(call) = call {
-            self.desk.after(&call, &call.cancelled(), false);
+            self.desk.after(&call, call.cancelled(), false);
         }
     }
 
@@ -77,7 +77,7 @@ impl Calls {
             Answered::Result(result) => ToolResult::read(result).and_then(|result| result.list()),
             Answered::Error(_) => None,
         };
-        let text = self.desk.after(call, &call.after(answer), list.is_some())?;
+        let text = self.desk.after(call, call.after(answer), list.is_some())?;
         let list = list?;
         let end = place(line, list)?.end.checked_sub(1)?;
         Some((end, addition(list, &text)))

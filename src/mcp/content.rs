@@ -28,12 +28,12 @@ struct Item<'a> {
 }
 
 /// What a tool returned.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Returned<'a> {
     /// Nothing but texts.
     Text(String),
     /// Something else, as it is written.
-    Raw(&'a str),
+    Raw(&'a RawValue),
     Nothing,
 }
 
@@ -49,16 +49,16 @@ impl<'a> ToolResult<'a> {
 
     pub(crate) fn returned(&self) -> Returned<'a> {
         let Some(content) = self.content else {
-            return self.structured.map_or(Returned::Nothing, |raw| Returned::Raw(raw.get()));
+            return self.structured.map_or(Returned::Nothing, Returned::Raw);
         };
         let items: Option<Vec<Item<'_>>> = serde_json::from_str(content.get()).ok();
         match items {
-            Some(items) if items.is_empty() => self.structured.map_or(Returned::Nothing, |raw| Returned::Raw(raw.get())),
+            Some(items) if items.is_empty() => self.structured.map_or(Returned::Nothing, Returned::Raw),
             Some(items) if items.iter().all(|item| item.kind == "text") => {
                 let texts: Vec<&str> = items.iter().filter_map(|item| item.text.as_deref()).collect();
                 Returned::Text(texts.join("\n"))
             }
-            _ => Returned::Raw(content.get()),
+            _ => Returned::Raw(content),
         }
     }
 }
@@ -83,7 +83,7 @@ mod tests {
     fn returned(result: &str) -> String {
         match ToolResult::read(serde_json::from_str(result).unwrap()).unwrap().returned() {
             Returned::Text(text) => format!("text {text}"),
-            Returned::Raw(raw) => format!("raw {raw}"),
+            Returned::Raw(raw) => format!("raw {}", raw.get()),
             Returned::Nothing => "nothing".to_owned(),
         }
     }

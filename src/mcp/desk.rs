@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use loopwarden_ask::GuardEndpoint;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::circuit::Circuit;
 use crate::clock::Clock;
@@ -18,6 +18,22 @@ use crate::events::{Call, name};
 const MESSAGE_CHARS_MAX: usize = 4_096;
 /// Longest name of a server inside of a session's. Characters.
 const SERVER_CHARS_MAX: usize = 64;
+
+/// A question for the guard.
+#[derive(Serialize)]
+struct CheckRequest<'a> {
+    v: u32,
+    event: Box<RawValue>,
+    client: Client<'a>,
+    deadline_ms: u64,
+}
+
+#[derive(Serialize)]
+struct Client<'a> {
+    name: &'static str,
+    version: &'static str,
+    can: &'a [&'a str],
+}
 
 /// What the guard answers, as far as it matters here.
 #[derive(Debug, Deserialize)]
@@ -73,11 +89,11 @@ impl Desk {
     }
 
     /// Asks before a call.
-    pub(crate) fn before(&self, tool: &str, arguments: Option<&str>) -> (Call, CallAnswer) {
+    pub(crate) fn before(&self, tool: &str, arguments: Option<&RawValue>) -> (Call, CallAnswer) {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let id = format!("{}-{number}", self.start);
         let mut call = Call { session: self.session.clone(), id, tool: name(tool), text: None };
-        let said = self.ask(&call.before(arguments), &["deny", "context_after"]);
+        let said = self.ask(call.before(arguments), &["deny", "context_after"]);
         if let CallAnswer::Text(text) = &said {
             call.text = Some(text.clone());
         }
@@ -85,7 +101,7 @@ impl Desk {
     }
 
     /// Tells what came of it; the text to be added to the result, if one can be.
-    pub(crate) fn after(&self, call: &Call, event: &Value, can_add: bool) -> Option<String> {
+    pub(crate) fn after(&self, call: &Call, event: Option<Box<RawValue>>, can_add: bool) -> Option<String> {
         let can: &[&str] = if can_add { &["deny", "context_after"] } else { &["deny"] };
         let said = match self.ask(event, can) {
             CallAnswer::Text(text) => Some(text),
@@ -95,13 +111,14 @@ impl Desk {
         (can_add && !texts.is_empty()).then(|| texts.join("\n\n"))
     }
 
-    fn ask(&self, event: &Value, can: &[&str]) -> CallAnswer {
+    fn ask(&self, event: Option<Box<RawValue>>, can: &[&str]) -> CallAnswer {
+        let Some(event) = event else { return CallAnswer::Nothing };
         if !self.circuit().lets_through(self.clock.elapsed()) {
             return CallAnswer::Nothing;
         }
-        let client = json!({ "name": "mcp-proxy", "version": env!("CARGO_PKG_VERSION"), "can": can });
-        let deadline_ms = (self.wait.as_millis() as u64).max(1);
-        let check = json!({ "v": 1, "event": event, "client": client, "deadline_ms": deadline_ms }).to_string().into_bytes();
+        let client = Client { name: "mcp-proxy", version: env!("CARGO_PKG_VERSION"), can };
+        let check = CheckRequest { v: 1, event, client, deadline_ms: (self.wait.as_millis() as u64).max(1) };
+        let Ok(check) = serde_json::to_vec(&check) else { return CallAnswer::Nothing };
         let answer = loopwarden_ask::post(self.place.clone(), "/v1/check".to_owned(), || Ok(check), self.wait);
         let now = self.clock.elapsed();
         match answer {

@@ -20,7 +20,7 @@ pub(super) fn append<T: Serialize + ?Sized>(bytes: Vec<u8>, value: &T) -> Result
     postcard::to_extend(value, bytes).map_err(|error| StoreError::Corrupt(format!("cannot encode: {error}")))
 }
 
-/// Reads one value, and says what follows it.
+/// Reads one value; the bytes that follow it are the other part of the answer.
 pub(super) fn take<'a, T: Deserialize<'a>>(what: &str, bytes: &'a [u8]) -> Result<(T, &'a [u8]), StoreError> {
     postcard::take_from_bytes(bytes).map_err(|error| StoreError::Corrupt(format!("{what}: {error}")))
 }

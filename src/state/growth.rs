@@ -8,9 +8,9 @@ use crate::{KeyFamily, StateKey, StoreError, codec, migrate};
 /// From how many partitions to how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Growth {
-    /// Partitions before.
+    /// Number of partitions before the growth.
     pub from: u32,
-    /// Partitions after.
+    /// Number of partitions after the growth.
     pub to: u32,
 }
 

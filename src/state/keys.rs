@@ -1,7 +1,7 @@
 //! Key families and the order of keys. The bytes are reserved for ever.
 //!
 //! A database key is `stage, partition (4 bytes, big endian), family, key`; a changelog key is `family, key`: the partition of the
-//! changelog says the rest.
+//! changelog gives the rest.
 
 use loopwarden_core::event::{Stage, TaskId};
 
@@ -34,7 +34,6 @@ pub enum KeyFamily {
 }
 
 impl KeyFamily {
-    /// Every family.
     pub const ALL: [Self; 10] = [
         Self::Position,
         Self::Head,
@@ -48,12 +47,12 @@ impl KeyFamily {
         Self::Tenants,
     ];
 
-    /// The byte in keys.
+    /// The byte that keys begin with.
     pub const fn byte(self) -> u8 {
         self as u8
     }
 
-    /// The name in messages.
+    /// The name in messages of errors.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Position => "position",
@@ -78,7 +77,6 @@ impl KeyFamily {
 /// A key inside a task: family and bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateKey {
-    /// What it is about.
     pub family: KeyFamily,
     /// The key's bytes; order is meaning.
     pub bytes: Vec<u8>,

@@ -1,6 +1,6 @@
 //! Keyed state of tasks: `rocks` on disk, `memory` for tests, replay and simulation. Same trait, same contract suite.
 //!
-//! RocksDB is always a prefix of the committed changelog (invariant 3): [`StateStore::commit`] is called after the log said yes,
+//! RocksDB is always a prefix of the committed changelog (invariant 3): [`StateStore::commit`] is called after the log has committed,
 //! with one batch for all tasks of the lane, each task's Position inside.
 
 pub mod codec;
@@ -39,11 +39,9 @@ pub use timer::{TimerKey, due_bytes};
 /// One change of a task's state: a value, or a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Task it belongs to.
     pub task: TaskId,
-    /// Family and key.
     pub key: StateKey,
-    /// New value; `None` deletes.
+    /// The new value; `None` deletes the key.
     pub value: Option<Vec<u8>>,
 }
 
@@ -56,7 +54,7 @@ pub enum StoreError {
     /// State written by a newer version of this program.
     #[error("E0402: {0}")]
     NewerFormat(String),
-    /// No space left.
+    /// The disk has no space left.
     #[error("E0403: {0}")]
     DiskFull(String),
     /// Bytes that cannot be what was written.
@@ -71,7 +69,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What the operating system says of a file beside the database, sorted by fate; `what` says which file, or what for.
+    /// An error of the operating system about a file beside the database, sorted by fate; `what` names the file, or its use.
     pub fn of_io(what: impl std::fmt::Display, error: &std::io::Error) -> Self {
         let message = format!("{what}: {error}");
         match error.kind() {

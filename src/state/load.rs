@@ -12,7 +12,7 @@ const PREFIX: usize = 5;
 
 /// Where a record lies in the batch.
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct RecordSlice {
     start: u32,
     key_end: u32,
     end: u32,
@@ -24,7 +24,7 @@ struct Slot {
 pub struct LoadBatch {
     task: TaskId,
     bytes: Vec<u8>,
-    slots: Vec<Slot>,
+    slots: Vec<RecordSlice>,
 }
 
 impl LoadBatch {
@@ -41,15 +41,13 @@ impl LoadBatch {
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len() as u32;
         self.bytes.extend_from_slice(value.unwrap_or_default());
-        self.slots.push(Slot { start, key_end, end: self.bytes.len() as u32, is_deletion: value.is_none() });
+        self.slots.push(RecordSlice { start, key_end, end: self.bytes.len() as u32, is_deletion: value.is_none() });
     }
 
-    /// Bytes it holds.
     pub const fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether it holds nothing.
     pub const fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -70,26 +68,27 @@ impl LoadBatch {
             order => order,
         });
         let slots = slots.as_slice();
-        let is_last = move |at: usize, slot: &Slot| slots.get(at + 1).is_none_or(|next| key(bytes, next) != key(bytes, slot));
+        let is_last =
+            move |at: usize, slot: &RecordSlice| slots.get(at + 1).is_none_or(|next| key(bytes, next) != key(bytes, slot));
         slots.iter().enumerate().filter(move |(at, slot)| is_last(*at, slot)).map(move |(_, slot)| {
             let value = bytes.get(slot.key_end as usize..slot.end as usize).unwrap_or_default();
             (key(bytes, slot), (!slot.is_deletion).then_some(value))
         })
     }
 
-    /// The same as changes.
+    /// The same records as changes of the state.
     pub fn to_changes(&mut self) -> Vec<Change> {
         let task = self.task;
-        let of = |(key, value): (&[u8], Option<&[u8]>)| {
+        let changes = self.last_values().filter_map(|(key, value)| {
             let (family, bytes) = key.get(PREFIX..)?.split_first()?;
             let key = StateKey::new(KeyFamily::from_byte(*family)?, bytes.to_vec());
             Some(Change { task, key, value: value.map(<[u8]>::to_vec) })
-        };
-        self.last_values().filter_map(of).collect()
+        });
+        changes.collect()
     }
 }
 
-fn key<'a>(bytes: &'a [u8], slot: &Slot) -> &'a [u8] {
+fn key<'a>(bytes: &'a [u8], slot: &RecordSlice) -> &'a [u8] {
     bytes.get(slot.start as usize..slot.key_end as usize).unwrap_or_default()
 }
 

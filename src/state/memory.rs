@@ -20,7 +20,6 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }
@@ -35,7 +34,6 @@ impl MemoryStore {
         self.lock().values().map(BTreeMap::len).sum()
     }
 
-    /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -18,7 +18,6 @@ thread_local! {
     static LISTS: RefCell<VecDeque<Arc<[String]>>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// A list of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Names(pub(super) Arc<[String]>);
 

@@ -20,7 +20,7 @@ pub struct Position {
     pub outputs: u64,
     /// Hash over their ids: [`chain`] of one after the other, from 0.
     pub outputs_chain: u64,
-    /// Policy in force.
+    /// SHA-256 of the policy in force.
     pub policy_sha256: [u8; 32],
     /// Input offset since which it is in force.
     pub policy_since: u64,
@@ -35,7 +35,7 @@ pub struct Position {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredPosition {
     next_offset: u64,
     watermark: i64,
     outputs: u64,
@@ -72,7 +72,7 @@ impl Position {
     }
 
     fn encode(&self, local: Option<Local>) -> Result<Vec<u8>, StoreError> {
-        let stored = Stored {
+        let stored = StoredPosition {
             next_offset: self.next_offset.0,
             watermark: self.watermark.0,
             outputs: self.outputs,
@@ -91,7 +91,7 @@ impl Position {
     /// # Errors
     /// As [`codec::decode`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        let stored: Stored = migrate::decode_family(KeyFamily::Position, bytes)?;
+        let stored: StoredPosition = migrate::decode_family(KeyFamily::Position, bytes)?;
         let (changelog_next, at_end_ms) = stored.local.map_or((0, 0), |local| (local.changelog_next, local.at_end_ms));
         Ok(Self {
             next_offset: NextOffset(stored.next_offset),

@@ -21,7 +21,6 @@ pub(crate) struct Scored {
 }
 
 impl Scored {
-    /// Of a head.
     pub(crate) fn of(head: &Head) -> Self {
         let (Score { sum, raised_by }, last) = (head.streaks.score, head.streaks.texts.last);
         Self {
@@ -44,7 +43,6 @@ impl Scored {
 /// A text: the hashes of its sketch.
 type Text = Vec<u32>;
 
-/// The same as stored.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Remembered {
     user_texts: Vec<Text>,
@@ -64,7 +62,6 @@ struct StoredSpent {
 }
 
 impl Remembered {
-    /// Of a head.
     pub(crate) fn of(head: &Head) -> Self {
         let texts = |texts: &VecDeque<Sketch>| texts.iter().map(|text| text.hashes().to_vec()).collect();
         let (own, spent) = (&head.streaks.own_texts, &head.streaks.spent);

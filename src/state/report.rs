@@ -15,17 +15,16 @@ use crate::{StoreError, codec};
 /// Newest format of a record.
 const VERSION: u8 = 1;
 
-/// Header of a record that says how far partitions of events have been read. Its value is a report without an entry, so that a program
+/// Header of a record with how far partitions of events have been read. Its value is a report without an entry, so that a program
 /// that does not know the header takes it for one.
 pub const SOURCES_HEADER: &str = "lw_sources";
 
-/// Format of the header.
+/// Version of the header's format.
 const SOURCES_VERSION: u8 = 1;
 
-/// One record of `swarm-counts`.
+/// What a record of the topic `swarm-counts` holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SwarmRecord {
-    /// Sums of a key.
     Report(SwarmReport),
     /// The counters of a swarm are forgotten: calls up to this time no longer count.
     Reset(EventTime),
@@ -43,7 +42,7 @@ struct StoredEntry<'a> {
 
 /// The numbers of the variants are stored and never reused.
 #[derive(Serialize, Deserialize)]
-enum Stored<'a> {
+enum StoredReport<'a> {
     Report {
         #[serde(borrow)]
         tool: Cow<'a, str>,
@@ -116,7 +115,7 @@ pub fn parse_report_key(key: &[u8]) -> Option<SwarmCallKey> {
 }
 
 impl SwarmRecord {
-    /// A report without an entry: the value of a record whose header alone says something. It takes no time anywhere.
+    /// A report without an entry: the value of a record whose header alone counts. It takes no time anywhere.
     pub fn of_nothing() -> Self {
         let recipe = loopwarden_core::engine::IdentityRecipe::Opaque;
         Self::Report(SwarmReport { tool: String::new(), recipe, record_time: EventTime(0), entries: Vec::new() })
@@ -136,14 +135,14 @@ impl SwarmRecord {
                     calls: entry.calls,
                     last: entry.last.0,
                 });
-                Stored::Report {
+                StoredReport::Report {
                     tool: Cow::Borrowed(&report.tool),
                     recipe: StoredRecipe::of(&report.recipe),
                     record_time: report.record_time.0,
                     entries: entries.collect(),
                 }
             }
-            Self::Reset(time) => Stored::Reset { time: time.0 },
+            Self::Reset(time) => StoredReport::Reset { time: time.0 },
         };
         codec::encode(VERSION, &stored)
     }
@@ -154,7 +153,7 @@ impl SwarmRecord {
     /// As [`codec::decode`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
         Ok(match codec::decode("swarm record", VERSION, bytes)? {
-            Stored::Report { tool, recipe, record_time, entries } => {
+            StoredReport::Report { tool, recipe, record_time, entries } => {
                 let entry = |entry: StoredEntry<'_>| SwarmEntry {
                     pane: EventTime(entry.pane),
                     session_id: entry.session_id.into_owned(),
@@ -169,7 +168,7 @@ impl SwarmRecord {
                     entries: entries.into_iter().map(entry).collect(),
                 })
             }
-            Stored::Reset { time } => Self::Reset(EventTime(time)),
+            StoredReport::Reset { time } => Self::Reset(EventTime(time)),
         })
     }
 }
@@ -177,6 +176,7 @@ impl SwarmRecord {
 #[cfg(test)]
 mod tests {
     use loopwarden_core::engine::IdentityRecipe;
+    use loopwarden_core::identity::CallRules;
     use proptest::prelude::*;
 
     use super::*;
@@ -194,7 +194,7 @@ mod tests {
             };
             let record = SwarmRecord::Report(SwarmReport {
                 tool,
-                recipe: IdentityRecipe::Call { args: args.into(), args_ignored: args_ignored.into() },
+                recipe: IdentityRecipe::Call(CallRules { args: args.into(), args_ignored: args_ignored.into() }),
                 record_time: EventTime(record_time),
                 entries: entries.into_iter().map(entry).collect(),
             });

@@ -13,7 +13,7 @@ pub struct StoredRing {
     pub capacity: usize,
     /// Sequence of the next step.
     pub next_sequence: u64,
-    /// First sequence that counts.
+    /// Sequence of the first step that counts.
     pub floor: u64,
     /// Steps held: the last so many sequences.
     pub len: usize,
@@ -50,7 +50,7 @@ impl StoredRing {
         self.open_group() == Some(step::group_of(slot))
     }
 
-    /// Slots of the head.
+    /// Slots whose steps lie in the head.
     pub(super) fn open_slots(&self) -> impl Iterator<Item = u16> + use<> {
         self.open_group().into_iter().flat_map(step::slots_of_group)
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
 use loopwarden_core::detect::{
-    Category, Explored, History, Matrix, OutcomeRun, OwnTexts, Row, Run, Score, Spent, Step, Streaks, Texts,
+    Category, Explored, History, Matrix, OutcomeRun, OwnTexts, Run, Score, Spent, Step, Streaks, Tally, Texts,
 };
 use loopwarden_core::engine::{CommandId, Episode, Head, PendingNudge, Session, SubjectKey, TimerKind, TimerTable};
 use loopwarden_core::event::{EventTime, TaskId};
@@ -29,7 +29,6 @@ pub struct Loaded {
     pub stored: StoredRing,
 }
 
-/// Key of a head.
 #[must_use]
 pub fn head_key(session_key: &[u8]) -> StateKey {
     StateKey::new(KeyFamily::Head, session_key.to_vec())
@@ -113,8 +112,10 @@ pub fn load(
 pub fn changes(
     task: TaskId,
     session_key: &[u8],
-    (head, history): (&Head, &History),
-    (stored, changed_steps): (Option<&StoredRing>, &[u64]),
+    head: &Head,
+    history: &History,
+    stored: Option<&StoredRing>,
+    changed_steps: &[u64],
     out: &mut Vec<Change>,
 ) -> Result<(), StoreError> {
     let ring = StoredRing::of(history);
@@ -188,7 +189,7 @@ pub fn decode_whole_head(bytes: &[u8]) -> Result<(Head, StoredRing, Vec<step::Fo
 
 /// Head, ring, and the bytes of steps behind them.
 fn take_head(version: u8, bytes: &[u8]) -> Result<(Head, StoredRing, &[u8]), StoreError> {
-    let (stored, mut rest): (StoredHead<'_>, _) = codec::take(KeyFamily::Head.as_str(), bytes.get(1..).unwrap_or_default())?;
+    let (stored, mut rest) = codec::take::<StoredHead<'_>>(KeyFamily::Head.as_str(), bytes.get(1..).unwrap_or_default())?;
     let (mut head, ring) = stored.into_head()?;
     if version >= 2 {
         let remembered: Remembered;
@@ -333,16 +334,16 @@ impl StoredRun {
     fn of(run: &Run) -> Option<Self> {
         (*run != Run::default()).then(|| Self {
             hash: pack128(run.hash),
-            length: run.length,
-            same_answer: run.length,
+            length: run.steps.count,
+            same_answer: run.steps.count,
             outcome: pack64(Hash64::NONE),
-            first: run.first,
-            same_first: run.first,
+            first: run.steps.first,
+            same_first: run.steps.first,
         })
     }
 
     fn into_run(self) -> Run {
-        Run { hash: unpack128(self.hash), length: self.length, first: self.first }
+        Run { hash: unpack128(self.hash), steps: Tally { count: self.length, first: self.first } }
     }
 }
 
@@ -380,8 +381,8 @@ impl StoredStreaks {
             near: StoredRun::of(&streaks.near),
             near_tier: streaks.near_tier,
             outcome: (pack64(outcome.key), outcome.count, outcome.triggers, outcome.first),
-            stagnation: (matrix.stagnation, matrix.stagnation_first, pack128(matrix.stagnation_fingerprint)),
-            stuck: (matrix.stuck, matrix.stuck_first),
+            stagnation: (matrix.stagnation.count, matrix.stagnation.first, pack128(matrix.stagnation_fingerprint)),
+            stuck: (matrix.stuck.count, matrix.stuck.first),
             category: matrix.category.number(),
             test: (streaks.tests.count, streaks.tests.first),
             shell: (streaks.shell.count, streaks.shell.first),
@@ -410,15 +411,13 @@ impl StoredStreaks {
                 first: self.outcome.3,
             },
             matrix: Matrix {
-                stagnation: self.stagnation.0,
-                stuck: self.stuck.0,
-                stagnation_first: self.stagnation.1,
-                stuck_first: self.stuck.1,
+                stagnation: Tally { count: self.stagnation.0, first: self.stagnation.1 },
+                stuck: Tally { count: self.stuck.0, first: self.stuck.1 },
                 stagnation_fingerprint: unpack128(self.stagnation.2),
                 category: Category::from_number(self.category).ok_or_else(|| corrupt("unknown category"))?,
             },
-            tests: Row { count: self.test.0, first: self.test.1 },
-            shell: Row { count: self.shell.0, first: self.shell.1 },
+            tests: Tally { count: self.test.0, first: self.test.1 },
+            shell: Tally { count: self.shell.0, first: self.shell.1 },
             texts: Texts { turns: self.text.0, turn: self.text.1, ..Texts::default() },
             exploration: self.exploration.map_or_else(Explored::default, |explored| Explored {
                 has_edited: explored.has_edited,

@@ -67,7 +67,7 @@ pub fn page_in(key: &[u8], prefix: &[u8]) -> Option<u16> {
 const PAGE_BYTES: usize = 1_024;
 
 #[derive(Serialize, Deserialize)]
-struct Stored<'a> {
+struct StoredStep<'a> {
     time: i64,
     turn: u64,
     flags: u32,
@@ -162,7 +162,7 @@ impl<'a> StoredEvidence<'a> {
             failure: Cow::Borrowed(evidence.failure().hashes()),
             own: Cow::Borrowed(evidence.own()),
             news: evidence.news,
-            marks: evidence.marks.0,
+            marks: evidence.marks.bits(),
         }
     }
 
@@ -179,18 +179,18 @@ impl<'a> StoredEvidence<'a> {
             own: &self.own,
             around_numbers: facts.around_numbers,
         };
-        let mut evidence = Evidence::new(hashed, self.news, Marks(self.marks));
+        let mut evidence = Evidence::new(hashed, self.news, Marks::from_bits_retain(self.marks));
         evidence.facts = Facts(facts.facts);
         evidence
     }
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredStep<'a> {
     fn of(step: &'a Step, tool: &'a str) -> Self {
         Self {
             time: step.time.0,
             turn: step.turn,
-            flags: step.flags.0,
+            flags: step.flags.bits(),
             fired: step.fired,
             call: pack128(step.call),
             fingerprint: pack128(step.fingerprint),
@@ -212,7 +212,7 @@ impl<'a> Stored<'a> {
         let step = Step {
             time: EventTime(self.time),
             turn: self.turn,
-            flags: Flags(self.flags),
+            flags: Flags::from_bits_retain(self.flags),
             fired: self.fired,
             call: unpack128(self.call),
             fingerprint: unpack128(self.fingerprint),
@@ -254,14 +254,14 @@ pub(super) fn append<'a>(
 ) -> Result<Vec<u8>, StoreError> {
     for (slot, step, tool) in steps {
         bytes.push((slot % PAGE_SLOTS) as u8);
-        bytes = codec::append(bytes, &Stored::of(step, tool))?;
+        bytes = codec::append(bytes, &StoredStep::of(step, tool))?;
         bytes = codec::append(bytes, &step.evidence.as_ref().map(StoredEvidence::of))?;
         bytes = codec::append(bytes, &step.evidence.as_ref().map(StoredFacts::of))?;
     }
     Ok(bytes)
 }
 
-/// A step as it was read: its slot, itself, and the name of its tool. Its sequence is 0: the slot says it.
+/// A step as it was read: its slot, itself, and the name of its tool. Its sequence is 0: it follows from the slot.
 pub type FoundStep = (u16, Step, Box<str>);
 
 /// Reads a page.
@@ -281,7 +281,7 @@ pub(super) fn read(page: u16, version: u8, mut rest: &[u8]) -> Result<Vec<FoundS
         if slot >= PAGE_SLOTS || steps.len() >= usize::from(PAGE_SLOTS) {
             return Err(StoreError::Corrupt("page: a slot that is not of it".to_owned()));
         }
-        let (stored, mut after): (Stored<'_>, _) = codec::take(KeyFamily::Page.as_str(), body)?;
+        let (stored, mut after) = codec::take::<StoredStep<'_>>(KeyFamily::Page.as_str(), body)?;
         let (mut step, tool) = stored.into_step();
         if version >= 2 {
             let evidence: Option<StoredEvidence<'_>>;
@@ -316,7 +316,7 @@ mod tests {
         ) -> Step {
             tokens.sort_unstable();
             Step {
-                sequence: 0, time: EventTime(time), turn, flags: Flags(flags), fired,
+                sequence: 0, time: EventTime(time), turn, flags: Flags::from_bits_retain(flags), fired,
                 call: Hash128(call), fingerprint: Hash128(fingerprint),
                 read_target: Hash64(hashes[0]), outcome: Hash64(hashes[1]), state: Hash64(hashes[2]), error: Hash64(hashes[3]),
                 call_id: Hash64(hashes[4]), event: Hash64(hashes[5]), result_event: Hash64(hashes[6]),
@@ -337,7 +337,7 @@ mod tests {
         ) -> Evidence {
             let [arguments, answer, failure] = [0, 1, 2].map(|at| Sketch::of_hashes(sketches[at].clone()));
             let hashed = Hashed { arguments: arguments.view(), values: &lists[0], answer: answer.view(), failure: failure.view(), asked: &asked[..words], shown: &shown[words..], own: &lists[1], around_numbers };
-            let mut evidence = Evidence::new(hashed, news, Marks(marks));
+            let mut evidence = Evidence::new(hashed, news, Marks::from_bits_retain(marks));
             evidence.facts = Facts(facts);
             evidence
         }
@@ -388,7 +388,7 @@ mod tests {
     fn an_ordinary_step_is_small() {
         let step = Step {
             time: EventTime(1_795_291_200_000),
-            flags: Flags(0b111),
+            flags: Flags::OPEN | Flags::OBSERVED | Flags::OK,
             call: Hash128(u128::MAX),
             outcome: Hash64(u64::MAX),
             event: Hash64(u64::MAX),

@@ -18,7 +18,7 @@ use crate::{KeyFamily, StateKey, StateStore, StoreError, codec, migrate};
 /// A counter as it was read.
 #[derive(Debug)]
 pub struct LoadedCounter {
-    /// Head and panes.
+    /// Head and panes of the counter.
     pub counter: SwarmCounter,
     /// Time in its key of [`KeyFamily::SwarmSeen`].
     pub seen: EventTime,
@@ -41,7 +41,6 @@ pub struct Floor {
 pub enum CounterKind {
     /// Counters and floors of swarms.
     Swarm = 0,
-    /// Counters of the fleet.
     Fleet = 1,
 }
 
@@ -119,12 +118,15 @@ const PANES_LISTED_MAX: usize = 16;
 /// # Errors
 /// As [`codec::encode`].
 pub fn encode_head(counter: &SwarmCounter, seen: EventTime) -> Result<Vec<u8>, StoreError> {
-    let period = |(start, period): (&i64, &Period)| (*start, period.epoch, period.seq, period.step, period.episode.0);
     let stored = StoredCounter {
         tool: Cow::Borrowed(&counter.tool),
         recipe: counter.recipe.as_ref().map(StoredRecipe::of),
         floor: counter.floor.map(|floor| floor.0),
-        periods: counter.periods.iter().map(period).collect(),
+        periods: counter
+            .periods
+            .iter()
+            .map(|(start, period)| (*start, period.epoch, period.seq, period.step, period.episode.0))
+            .collect(),
         verdicts: counter.verdicts.iter().map(StoredVerdict::of).collect(),
         time: counter.time.0,
         panes_due: counter.timers.due(TimerKind::Panes).map(|due| due.0),
@@ -144,12 +146,12 @@ pub fn decode_head(bytes: &[u8]) -> Result<LoadedCounter, StoreError> {
     take_head(bytes).map(|(loaded, _)| loaded)
 }
 
-/// The same with where its panes begin; `None` where the head does not say so.
+/// The same with where its panes begin; `None` where the head does not list them.
 fn take_head(bytes: &[u8]) -> Result<(LoadedCounter, Option<Vec<EventTime>>), StoreError> {
     let family = KeyFamily::SwarmCounter;
     let version = migrate::version(family, bytes)?;
-    let (stored, rest): (StoredCounter<'_>, _) = codec::take(family.as_str(), bytes.get(1..).unwrap_or_default())?;
-    let (listed, rest): (Option<Vec<i64>>, _) = if version >= 2 { codec::take(family.as_str(), rest)? } else { (None, rest) };
+    let (stored, rest) = codec::take::<StoredCounter<'_>>(family.as_str(), bytes.get(1..).unwrap_or_default())?;
+    let (listed, rest) = if version >= 2 { codec::take::<Option<Vec<i64>>>(family.as_str(), rest)? } else { (None, rest) };
     if !rest.is_empty() {
         return Err(StoreError::Corrupt(format!("{}: {} bytes too many", family.as_str(), rest.len())));
     }
@@ -223,7 +225,7 @@ pub fn load(store: &impl StateStore, task: TaskId, counter: &[u8]) -> Result<Opt
     Ok(Some(loaded))
 }
 
-/// Reads what a counter's head says, and where its panes begin.
+/// Reads what a counter's head holds, and where its panes begin.
 ///
 /// # Errors
 /// See [`StoreError`].
@@ -277,7 +279,7 @@ pub fn encode_floor(floor: &Floor) -> Result<Vec<u8>, StoreError> {
 /// # Errors
 /// As [`codec::decode`].
 pub fn decode_floor(bytes: &[u8]) -> Result<Floor, StoreError> {
-    let (time, due, seen): (i64, Option<i64>, i64) = migrate::decode_family(KeyFamily::Swarm, bytes)?;
+    let (time, due, seen) = migrate::decode_family::<(i64, Option<i64>, i64)>(KeyFamily::Swarm, bytes)?;
     Ok(Floor { time: EventTime(time), due: due.map(EventTime), seen: EventTime(seen) })
 }
 
@@ -360,7 +362,7 @@ mod tests {
             let period = |(epoch, seq, step, episode)| Period { epoch, seq, step, episode: CommandId(episode) };
             SwarmCounter {
                 tool,
-                recipe: args.map(|args| IdentityRecipe::Coarse { args: args.into() }),
+                recipe: args.map(|args| IdentityRecipe::Coarse(args.into())),
                 panes,
                 floor: floor.map(EventTime),
                 periods: periods.into_iter().map(|(start, of)| (start, period(of))).collect(),
@@ -460,7 +462,7 @@ mod tests {
 
     #[test]
     fn a_small_report_writes_few_bytes() {
-        // One agent's call in a pane of a counter that has told nothing: what most commits write.
+        // One agent's call in a pane of a counter that has published nothing: what most commits write.
         let who = ("sess-0123456789abcdef".to_owned(), "main".to_owned());
         let start = EventTime(1_795_291_200_000);
         let made = Contribution { calls: 3, last: start.plus_ms(1_000) };

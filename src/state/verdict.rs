@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loopwarden_core::engine::{Action, Advice, CommandId, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
 use loopwarden_core::event::EventTime;
-use loopwarden_core::identity::Hash128;
+use loopwarden_core::identity::{CallRules, Hash128};
 use loopwarden_core::policy::Detector;
 use serde::{Deserialize, Serialize};
 
@@ -42,18 +42,18 @@ impl StoredRecipe {
     pub(super) fn of(recipe: &IdentityRecipe) -> Self {
         let names = |names: &Arc<[String]>| Names(Arc::clone(names));
         match recipe {
-            IdentityRecipe::Call { args, args_ignored } => Self::Call { args: names(args), args_ignored: names(args_ignored) },
-            IdentityRecipe::Coarse { args } => Self::Coarse { args: names(args) },
-            IdentityRecipe::Args => Self::Args,
+            IdentityRecipe::Call(rules) => Self::Call { args: names(&rules.args), args_ignored: names(&rules.args_ignored) },
+            IdentityRecipe::Coarse(args) => Self::Coarse { args: names(args) },
+            IdentityRecipe::Args(_) => Self::Args,
             IdentityRecipe::Opaque => Self::Opaque,
         }
     }
 
     pub(super) fn into_recipe(self) -> IdentityRecipe {
         match self {
-            Self::Call { args, args_ignored } => IdentityRecipe::Call { args: args.0, args_ignored: args_ignored.0 },
-            Self::Coarse { args } => IdentityRecipe::Coarse { args: args.0 },
-            Self::Args => IdentityRecipe::Args,
+            Self::Call { args, args_ignored } => IdentityRecipe::Call(CallRules { args: args.0, args_ignored: args_ignored.0 }),
+            Self::Coarse { args } => IdentityRecipe::Coarse(args.0),
+            Self::Args => IdentityRecipe::Args(CallRules::default()),
             Self::Opaque => IdentityRecipe::Opaque,
         }
     }
@@ -66,6 +66,7 @@ impl<'a> StoredScope<'a> {
                 ScopeKind::Agent => 0,
                 ScopeKind::Swarm => 1,
                 ScopeKind::Fleet => 2,
+                ScopeKind::Session => 3,
             },
             tool: scope.tool.as_deref().map(Cow::Borrowed),
             fingerprint: scope.fingerprint.as_ref().map(|(hash, recipe)| (hash.0.to_be_bytes(), StoredRecipe::of(recipe))),
@@ -79,6 +80,7 @@ impl<'a> StoredScope<'a> {
                 0 => ScopeKind::Agent,
                 1 => ScopeKind::Swarm,
                 2 => ScopeKind::Fleet,
+                3 => ScopeKind::Session,
                 _ => return Err(corrupt("unknown scope")),
             },
             tool: self.tool.map(Cow::into_owned),

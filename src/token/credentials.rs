@@ -81,7 +81,7 @@ impl Environment {
             let said = element(&answer.body, "Code").unwrap_or("no code");
             let is_refused = (400..500).contains(&answer.status) && answer.status != 429;
             let message =
-                format!("{whom} answered with status {}: {}; check the role's trust policy", answer.status, http::words(said));
+                format!("{whom} answered with status {}: {}; check the role's trust policy", answer.status, http::one_line(said));
             return Err(TokenError { message, is_refused });
         }
         let part = |name| element(&answer.body, name).map(str::to_owned);

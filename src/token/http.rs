@@ -18,7 +18,7 @@ const WAIT: Duration = Duration::from_secs(5);
 /// Longest answer that is read. Bytes.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024;
 /// Of a foreign text in a message.
-const WORDS_CHARS_MAX: usize = 200;
+const LINE_CHARS_MAX: usize = 200;
 
 /// What came back, whatever its status.
 pub(crate) struct Answer {
@@ -115,16 +115,16 @@ fn authorities(file: &Path) -> Result<Vec<Certificate<'static>>, String> {
 
 /// Reads an answer to a question to `whom`.
 pub(crate) fn answer(sent: Result<http::Response<Body>, ureq::Error>, whom: &str) -> Result<Answer, TokenError> {
-    let fail = |error: &ureq::Error| TokenError::passing(format!("{whom} cannot be asked: {}", words(&error.to_string())));
+    let fail = |error: &ureq::Error| TokenError::passing(format!("{whom} cannot be asked: {}", one_line(&error.to_string())));
     let mut response = sent.map_err(|error| fail(&error))?;
     let status = response.status().as_u16();
     let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string().map_err(|error| fail(&error))?;
     Ok(Answer { status, body })
 }
 
-/// A foreign text as one short line.
-pub(crate) fn words(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(WORDS_CHARS_MAX).collect()
+/// A foreign text as one short line: at most 200 characters, none of them a control character.
+pub fn one_line(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(LINE_CHARS_MAX).collect()
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ fn read(answer: &http::Answer, whom: &str, secret: &str, now_ms: i64) -> Result<
         let said: Vec<&str> = ["error", "error_description"].into_iter().filter_map(text).collect();
         // It may repeat what it was given.
         let said = Some(said.join(": ")).filter(|said| !said.is_empty() && !said.contains(secret));
-        let said = said.map(|said| format!(": {}", http::words(&said))).unwrap_or_default();
+        let said = said.map(|said| format!(": {}", http::one_line(&said))).unwrap_or_default();
         let status = answer.status;
         let is_refused = (300..500).contains(&status) && !matches!(status, 408 | 425 | 429);
         let advice = if is_refused { "; check client_id, client_secret_file, scope and token_url of kafka.oauth" } else { "" };

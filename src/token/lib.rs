@@ -13,7 +13,7 @@ mod source;
 mod token;
 
 pub use file::secret_text;
-pub use http::{Way, client};
+pub use http::{Way, client, one_line};
 pub use issuer::Issuer;
 pub use keeper::{E_NO_TOKEN, Tokens};
 pub use msk::Msk;

@@ -3,7 +3,7 @@
 use std::io::{Read as _, copy, sink};
 
 use loopwarden_log::clock;
-use loopwarden_token::{client, secret_text};
+use loopwarden_token::{client, one_line, secret_text};
 use ureq::{Agent, http};
 
 use crate::answer::Answer;
@@ -14,8 +14,6 @@ use crate::settings::{Token, WebhookSettings};
 const BODY_BYTES_READ: u64 = 64 * 1024;
 /// Largest head of an answer. Bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Of a foreign text in a message.
-const WORDS_CHARS_MAX: usize = 200;
 
 /// Sends to one receiver.
 pub struct Client {
@@ -45,7 +43,7 @@ impl Client {
     pub(crate) fn post(&self, message: &Message) -> Answer {
         match self.try_post(message) {
             Ok(answer) => answer,
-            Err(cause) => Answer::Again(Err(words(&cause)), None),
+            Err(cause) => Answer::Again(Err(one_line(&cause)), None),
         }
     }
 
@@ -77,9 +75,4 @@ impl Client {
         let _ = copy(&mut response.into_body().into_reader().take(BODY_BYTES_READ), &mut sink());
         Ok(answer)
     }
-}
-
-/// A foreign text as one short line.
-fn words(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(WORDS_CHARS_MAX).collect()
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loopwarden::config::policy::load;
-use loopwarden::engine::{Effects, Input, Place, Session, SessionEngine, SubjectKey};
+use loopwarden::engine::{Effects, Input, Session, SessionEngine, SourcePosition, SubjectKey};
 use loopwarden::event::{EventKind, EventTime, RecordMeta, RecordOffset, decode};
 
 const FLEET: &str = include_str!("../../config/demo/fleet.ndjson");
@@ -39,7 +39,7 @@ fn counted(profile: &str) -> (u64, u64) {
         effects.clear();
         let measured = allocation_counter::measure(|| {
             let event = decode(Some(line.as_bytes()), &meta).unwrap();
-            let place = Place { topic: meta.topic, partition: 0, offset, watermark: meta.timestamp };
+            let place = SourcePosition { topic: meta.topic, partition: 0, offset, watermark: meta.timestamp };
             engine.apply(&subject, session, Input::Event(&event, place), &mut effects);
         });
         if is_call && effects.commands.is_empty() {

@@ -1,6 +1,6 @@
 //! What a call costs until it is a native event, by the form it arrives in: native, OTLP in protobuf and JSON, CloudEvents, mapped JSON.
 //!
-//! `cargo bench -p loopwarden-ingest --bench forms` over the calls of the sample fleet. The same calls in each form, in the same run; of each
+//! `cargo bench -p loopwarden-sources --bench forms` over the calls of the sample fleet. The same calls in each form, in the same run; of each
 //! foreign form the event is read again as the engine will. Spans come 98 a body, everything else one a body.
 
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
@@ -10,10 +10,10 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset, decode};
-use loopwarden_ingest::Sessions;
-use loopwarden_ingest::cloudevents::{self, Transport};
-use loopwarden_ingest::mapping::Mapping;
-use loopwarden_ingest::otlp::{Form, Signal, read};
+use loopwarden_sources::Sessions;
+use loopwarden_sources::cloudevents::{self, Transport};
+use loopwarden_sources::mapping::Mapping;
+use loopwarden_sources::otlp::{Form, Signal, read};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
 use serde_json::{Value, json};

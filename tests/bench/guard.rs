@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loopwarden::engine::{Effects, Input, Place, Session, SessionEngine, SubjectKey};
+use loopwarden::engine::{Effects, Input, Session, SessionEngine, SourcePosition, SubjectKey};
 use loopwarden::event::{EventTime, RecordMeta, RecordOffset, decode};
 
 /// Rounds over the fleet: enough that start-up weighs little.
@@ -37,7 +37,7 @@ fn main() {
             let (subject, session) =
                 sessions.entry(key).or_insert_with(|| (SubjectKey::of_event(&event), Session::new(policy.history_steps)));
             effects.clear();
-            let place = Place { topic: "bench", partition: 0, offset: at as u64, watermark: event.time };
+            let place = SourcePosition { topic: "bench", partition: 0, offset: at as u64, watermark: event.time };
             engine.apply(subject, session, Input::Event(&event, place), &mut effects);
             session.changed_steps.clear();
             events += 1;

@@ -30,7 +30,7 @@ keep() {
 pipeline() { keep "$1" cargo bench --locked --bench pipeline -- "${@:2}"; }
 
 keep small cargo bench --locked --bench small -- --output-format bencher
-keep forms cargo bench --locked -p loopwarden-ingest --bench forms -- --output-format bencher
+keep forms cargo bench --locked -p loopwarden-sources --bench forms -- --output-format bencher
 keep spawn cargo bench --locked -p loopwarden-hook --bench spawn
 keep guard bash tests/bench/guard.sh
 pipeline replay-default --replay --profile default --rounds 3

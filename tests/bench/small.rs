@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use loopwarden::engine::{Effects, Input, Place, Session, SessionEngine, SubjectKey};
+use loopwarden::engine::{Effects, Input, Session, SessionEngine, SourcePosition, SubjectKey};
 use loopwarden::event::{Content, Event, EventKind, EventTime, RecordMeta, RecordOffset, Stage, TaskId, decode};
 use loopwarden::identity::{MaskRule, MaskSet, SHIPPED_MASKS, canonical_text, outcome_identity, readable_text};
 use loopwarden::policy::{Detector, Policy};
@@ -109,7 +109,7 @@ fn run(policy: &Arc<Policy>, events: &[Event<'_>]) -> Sessions {
         let (subject, session) =
             sessions.entry(key).or_insert_with(|| (SubjectKey::of_event(event), Session::new(policy.history_steps)));
         effects.clear();
-        let place = Place { topic: "bench", partition: 0, offset: at as u64, watermark: event.time };
+        let place = SourcePosition { topic: "bench", partition: 0, offset: at as u64, watermark: event.time };
         engine.apply(subject, session, Input::Event(event, place), &mut effects);
     }
     sessions
@@ -142,7 +142,7 @@ fn changes(sessions: &Sessions) -> Vec<Change> {
     let mut changes = Vec::new();
     for (key, (_, session)) in sessions {
         let all: Vec<u64> = session.history.ring().map(|step| step.sequence).collect();
-        heads::changes(TASK, key.as_bytes(), (&session.head, &session.history), (None, &all), &mut changes).unwrap();
+        heads::changes(TASK, key.as_bytes(), &session.head, &session.history, None, &all, &mut changes).unwrap();
     }
     changes
 }

@@ -12,7 +12,7 @@ use loopwarden::log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError
 use loopwarden::policy::Policy;
 use loopwarden::server::SWARM;
 use loopwarden::store::{KeyFamily, MemoryStore, state_hash};
-use loopwarden::task::{CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, SystemClock, run_to_end};
+use loopwarden::task::{CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, SystemClock, Turn};
 
 use crate::fleet::Event;
 use crate::outcome::{Outcome, Spill, read_output};
@@ -243,7 +243,12 @@ pub(crate) fn run<I: Iterator<Item = Event> + 'static>(
     let store = MemoryStore::new();
     let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&settings)));
     let mut lane = Lane::new(log, store.clone(), SessionEngine::new(&app, policy), restorer, Leases::new(), settings);
-    let exit = run_to_end(&mut lane, &SystemClock::start());
+    let clock = SystemClock::start();
+    let exit = loop {
+        if let Turn::Ended(exit) = lane.turn(&clock) {
+            break exit;
+        }
+    };
     assert_eq!(exit, Exit::Done, "the reference ends by itself");
     drop(lane);
     let mut outcome = Rc::try_unwrap(outcome).expect("the lane is gone").into_inner();

@@ -361,8 +361,8 @@ fn what_a_reload_would_change_is_listed() {
 }
 
 #[test]
-fn the_examples_in_the_page_on_settings_load() {
-    let page = include_str!("../../src/docs/settings.md");
+fn the_examples_in_the_page_on_operations_load() {
+    let page = include_str!("../../src/docs/operations.md");
     let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(!examples.is_empty());
     for (number, example) in examples.into_iter().enumerate() {

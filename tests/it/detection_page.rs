@@ -1,6 +1,6 @@
-//! What is written down of the detectors follows from their files: the page `detection`, and their tables of the default policy.
+//! The pages `detection` and `reference`, and the tables of the default policy, follow from the files of the detectors.
 //!
-//! After a change of a detector, `LOOPWARDEN_WRITE=1 cargo it detection_page` writes both anew.
+//! After a change of a detector, `LOOPWARDEN_WRITE=1 cargo it detection_page` writes them anew.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,51 +12,64 @@ use loopwarden_core::detect::{Fact, Side, decimal};
 use loopwarden_lab::cases::Case;
 
 const PAGE: &str = "src/docs/detection.md";
+const REFERENCE: &str = "src/docs/reference.md";
 const PROFILE: &str = "config/profiles/default.toml";
-/// Characters of a line of the page.
-const LINE_CHARS: usize = 100;
-/// The text of the first `mode`, which is a list of words.
-const MODES: &str = "off | shadow | nudge | block, here and below";
+/// Characters of a line of a page.
+const LINE_CHARS: usize = 108;
 /// Characters of a default value that is shown.
-const DEFAULT_CHARS: usize = 64;
+const DEFAULT_CHARS: usize = 48;
+
+const MADE: &str = "<!-- Made from src/core/detect by `LOOPWARDEN_WRITE=1 cargo it detection_page`. Do not edit. -->";
 
 const HEAD: &str = "\
-<!-- Made from src/core/detect by `LOOPWARDEN_WRITE=1 cargo it detection_page`. Do not edit. -->
-
 # Detection
 
-One test and a few rules read one history. This page has the test, and for each detector its rule, an example, when it does not fire, \
-its settings and the golden cases that show it. [Concepts](concepts.md) explains the words, [policies](policies.md) how to change a rule. \
-What a detector does is said of the policy `default`.
+For whoever runs loopwarden or tunes it. This page has what the policy `default` runs: a score over what each step shows, \
+and a few rules beside it. After it you can read why a command was published, and know which setting to change.
 
-A case is named `policy/case`. Beside `default` there are a profile for each system whose rules are reproduced: `hackeurope`, `attocode`, \
-`cortex`, `rockbot`, `ironcurtain`; `plain`, on which those stand; and `rules`, a policy of the tests that is `default` with the rules of \
-those systems on.
+[Concepts](concepts.md) explains the words, and [policies](policies.md) how to write a policy. `loopwarden explain NAME` \
+prints a detector with an example, and what each setting means. Names like `default/ids-are-guessed` are cases in `tests/golden/cases`.
+";
+
+const REST: &str = "\
+The rules of other systems are off in `default`: the page [reference](reference.md).
 ";
 
 const SCORE: &str = "\
 ## The score
 
-Each completed step shows *facts*: true or false, each one plain sentence. The policy gives each fact a weight, positive for a loop and \
-negative for work. The points of a step are the sum of the weights of its facts and of a bias, kept between `step_min` and `step_max`. \
-They are added to the score of the agent, which never falls below 0 (CUSUM: Page 1954, Wald's sequential test). A step that brings news \
-pulls the score down, so that recovery needs no rule of its own.
+Each completed step shows *facts*: true or false, one plain sentence each. The policy gives each fact a weight, positive for \
+a loop and negative for work. The points of a step are the weights of its facts and a bias, kept between `step_min` and \
+`step_max`. They are added to the score of the agent, which never falls below 0 (CUSUM: Page 1954, Wald's sequential test). \
+A step with news lowers the score, so recovery needs no rule of its own.
 
-- At `nudge_at` the agent is told. `similar_repeat`, `similar_failures` or `no_news` puts it into words, by the facts that held.
-- At `block_at` its calls of this kind are refused, after a nudge. A block needs equal calls, failures or rounds that were compared.
-- A fact about arguments or an answer that was not reported is not known, and weighs nothing. Such steps have no points at all.
-- Who asks again for what runs elsewhere, or meets an outage, raises the score by a `poll_factor`th. Who lets 20 seconds pass, or whose \
-call takes five, does not raise it. Neither is ever blocked by the score.
-- A call of another tool than the loop's lowers the score by a quarter of its points: a look between two equal failures changes little.
+- At `nudge_at` the agent gets a nudge. `similar_repeat`, `similar_failures` or `no_news` words it, by the facts that held.
+- At `block_at`, after a nudge, calls of this kind are refused. A block needs equal calls, failures or rounds that were \
+compared.
+- A fact about arguments or an answer that was not reported is unknown and weighs nothing. A step without arguments and \
+answer has no points.
+- Asking again for what runs elsewhere, or meeting an outage, counts a `poll_factor`th. It counts nothing if 20 seconds \
+passed before the call, or if the call takes five. The score blocks neither.
+- A call of another tool than the loop's lowers the score by a quarter of its points.
 - A person's message, progress and a reset set the score to 0.
 - `confidence` of a command is the probability of a loop at this score with even odds before: 1 / (1 + exp(-score)).
 
-A worked sum: `Bash {\"command\":\"make\"}` fails three times in the same way. The first failure has only the bias, -1.24, and the score \
-stays 0. The second shows `equal_1` and `fails_1`: 1.82 + 0.91 - 1.24 = 1.49. The third shows `fails_2` as well: 1.49 + 1.36 = 2.85. The \
-score is 4.34, above 2.85, and the agent is told. `loopwarden inspect session` shows this sum for every step.
+An example: `Bash {\"command\":\"make\"}` fails three times in the same way. The first failure has only the bias, -1.24, and \
+the score stays 0. The second shows `equal_1` and `fails_1`: 1.82 + 0.91 - 1.24 = 1.49. The third also shows `fails_2`: 1.49 \
++ 1.36 = 2.85. The score is 4.34, above 2.85, and the agent gets a nudge. `loopwarden inspect session` shows this sum for \
+every step.
 
-`loopwarden fit` makes the weights from labelled sessions: a logistic regression that keeps each fact on its side, and drops what adds \
-nothing. Weights of `default`:
+`loopwarden fit` makes the weights from labelled sessions: a logistic regression that keeps each fact on its side and drops \
+what adds nothing. Weights of `default`:
+";
+
+const REFERENCE_HEAD: &str = "\
+# Reference detectors
+
+For whoever compares loopwarden with another system, or wants one of its rules. After this page you can switch one on. These \
+detectors reproduce published systems. They are off in `default`, and on in the profiles named here; the others stand on \
+`plain`. `loopwarden explain NAME` prints an example, when a detector is silent, and what each setting means. Values are \
+those of `default`. To switch one on in a policy:
 ";
 
 fn path(name: &str) -> PathBuf {
@@ -115,14 +128,21 @@ fn default_of(detector: Detector) -> String {
     let detectors = loopwarden::config::policy::load("default").unwrap().detectors;
     // A rate refuses what is above its limit.
     let is_rate = detector.about().swept == Some("limit") || detector == Detector::FleetRate;
-    let (threshold, block_at) = (detectors.threshold(detector), detectors.block_at(detector));
+    let (threshold, block_at) = (detectors.counts(detector).threshold, detectors.block_at(detector));
     match detectors.mode(detector) {
         Mode::Off => "off".to_owned(),
+        Mode::Block if detector.is_of_evidence() => "by the score".to_owned(),
         Mode::Shadow => format!("shadow at {threshold}"),
         Mode::Block if is_rate => format!("block after {threshold}"),
         Mode::Block if block_at > 0 => format!("nudge at {threshold}, block at {block_at}"),
         Mode::Block | Mode::Nudge => format!("nudge at {threshold}"),
     }
+}
+
+/// Whether a detector is off under the default policy, and on where a reference system is reproduced.
+fn is_of_references(detector: Detector) -> bool {
+    let is_on = |name: &str| loopwarden::config::policy::load(name).unwrap().detectors.mode(detector).is_on();
+    !is_on("default") && PROFILES.iter().any(|profile| is_on(profile.name))
 }
 
 /// The detectors that a case is about: those its expectations name, or else those its policy names.
@@ -136,85 +156,99 @@ fn detectors_of(case: &Case) -> BTreeSet<&str> {
     only.chain(changed.map(|(name, _)| name.as_str())).collect()
 }
 
-/// A setting with its range, default and text. The parts of a text become sentences; the words of a choice are in the range already.
-fn described(setting: &Setting) -> String {
-    // Long lists stand in the file.
-    let default = if setting.default.len() > DEFAULT_CHARS { "a list".to_owned() } else { format!("`{}`", setting.default) };
-    let text = setting.text.split_once(": ").filter(|(words, _)| words.contains(" | ")).map_or(setting.text, |(_, text)| text);
-    let sentences: Vec<String> = text.split("; ").filter(|part| !part.is_empty() && *part != MODES).map(sentence).collect();
-    format!("`{}` ({}; default {default}). {}", setting.key, (setting.range)(), sentences.join(" ")).trim_end().to_owned()
+/// The settings of a detector beside its mode.
+fn settings(detector: Detector) -> impl Iterator<Item = &'static Setting> {
+    detector.settings().iter().filter(|setting| setting.key != "mode")
 }
 
-fn sentence(part: &str) -> String {
-    let part = part.trim_end_matches('.');
-    let word = part.split(' ').next().unwrap_or_default();
-    if word.contains(['_', '"']) { format!("{part}.") } else { format!("{}{}.", part[..1].to_uppercase(), &part[1..]) }
+/// The default of a setting as a page shows it. Long lists stand in the policy alone.
+fn shown_default(setting: &Setting) -> String {
+    if setting.default.len() > DEFAULT_CHARS { "a list".to_owned() } else { setting.default.replace('"', "") }
 }
 
-fn id(case: &Case) -> String {
-    format!("{}/{}", crate::golden::policy_name(case), case.name)
+/// The rule of a detector with its settings and their defaults.
+fn rule(detector: Detector) -> String {
+    let settings: Vec<String> =
+        settings(detector).map(|setting| format!("`{}` {}", setting.key, shown_default(setting))).collect();
+    let settings = if settings.is_empty() { String::new() } else { format!(" *Settings:* {}.", settings.join(", ")) };
+    wrapped(&format!("{}{settings}", detector.about().rule), "")
 }
 
-fn list(cases: &[&Case]) -> String {
-    cases.iter().map(|case| format!("- `{}`\n", id(case))).collect()
+/// Paragraphs and lists, each wrapped.
+fn text(parts: &str) -> String {
+    let of_part = |part: &str| match part.strip_prefix("- ") {
+        Some(items) => items.trim_end().split("\n- ").map(item).collect::<String>() + "\n",
+        None => wrapped(part.trim_end(), "") + "\n\n",
+    };
+    parts.split("\n\n").map(of_part).collect()
 }
 
-fn page() -> String {
-    let mut cases: Vec<Case> = crate::golden::all().into_values().flatten().collect();
-    cases.sort_by_key(|case| (case.profile != "default", id(case)));
-    let mut out: String = HEAD.split("\n\n").map(|paragraph| wrapped(paragraph, "") + "\n\n").collect();
-    out.truncate(out.trim_end().len());
-    out.push_str("\n\n## Overview\n\n| detector | looks for | default |\n|---|---|---|\n");
-    for detector in Detector::ALL {
-        let title = detector.about().title.split([':', '.']).next().unwrap();
-        writeln!(out, "| `{}` | {title} | {} |", detector.as_str(), default_of(detector)).unwrap();
+fn title(detector: Detector) -> &'static str {
+    detector.about().title.split([':', '.']).next().unwrap_or_default()
+}
+
+fn detection() -> String {
+    let mut out = format!("{MADE}\n\n{}## Overview\n\n| detector | looks for | default |\n|---|---|---|\n", text(HEAD));
+    let own: Vec<Detector> = Detector::ALL.into_iter().filter(|detector| !is_of_references(*detector)).collect();
+    for detector in &own {
+        writeln!(out, "| `{}` | {} | {} |", detector.as_str(), title(*detector), default_of(*detector)).unwrap();
     }
-    out.push('\n');
-    out.extend(SCORE.split("\n\n").map(|part| {
-        if part.starts_with("- ") {
-            part.split("\n").map(item).collect::<String>() + "\n"
-        } else {
-            wrapped(part.trim_end(), "") + "\n\n"
-        }
-    }));
-    out.push_str("| fact | weighs | what it says |\n|---|---|---|\n");
+    write!(out, "\n{}{}| fact | weighs | meaning |\n|---|---|---|\n", text(REST), text(SCORE)).unwrap();
     let score = loopwarden::config::policy::load("default").unwrap().score;
-    for fact in Fact::ALL {
-        let (points, side) = (score.of(fact), if fact.side() == Side::Loop { "loop" } else { "work" });
-        let weight = if points == 0 { format!("0 ({side})") } else { format!("{:+.2}", decimal(points)) };
-        writeln!(out, "| `{}` | {weight} | {} |", fact.as_str(), fact.sentence()).unwrap();
+    let (weighed, others): (Vec<Fact>, Vec<Fact>) = Fact::ALL.into_iter().partition(|fact| score.of(*fact) != 0);
+    for fact in weighed {
+        writeln!(out, "| `{}` | {:+.2} | {} |", fact.as_str(), decimal(score.of(fact)), fact.sentence()).unwrap();
+    }
+    for (side, name) in [(Side::Loop, "loop"), (Side::Work, "work")] {
+        let names: Vec<String> =
+            others.iter().filter(|fact| fact.side() == side).map(|fact| format!("`{}`", fact.as_str())).collect();
+        write!(out, "\n{}\n", wrapped(&format!("Without weight, on the side of {name}: {}.", names.join(", ")), "")).unwrap();
     }
     out.push_str("\n## The detectors\n");
-    for detector in Detector::ALL {
-        let about = detector.about();
-        write!(out, "\n### `{}`\n\n{}\n\n", detector.as_str(), wrapped(about.title, "")).unwrap();
-        write!(out, "{}\n\n", wrapped(&format!("*Rule:* {}", about.rule), "")).unwrap();
-        write!(out, "{}\n\n*Does not fire when:*\n\n", wrapped(&format!("*Example:* {}", about.example), "")).unwrap();
-        out.extend(about.silent.iter().map(|text| item(text)));
-        out.push_str("\n*Settings:*\n\n");
-        out.extend(detector.settings().iter().map(|setting| item(&described(setting))));
-        let cases: Vec<&Case> = cases.iter().filter(|case| detectors_of(case).contains(detector.as_str())).collect();
-        write!(out, "\n*Cases:*\n\n{}", list(&cases)).unwrap();
+    for detector in own {
+        write!(out, "\n### `{}`\n\n{}\n\nDoes not fire when:\n\n", detector.as_str(), rule(detector)).unwrap();
+        out.extend(detector.about().silent.iter().map(|text| item(text)));
     }
-    let others: Vec<&Case> = cases.iter().filter(|case| detectors_of(case).is_empty()).collect();
-    write!(out, "\n## Other cases\n\n{}", list(&others)).unwrap();
+    out
+}
+
+fn reference() -> String {
+    let mut out = format!("{MADE}\n\n{}", text(REFERENCE_HEAD));
+    out.push_str("```toml\nprofile = \"mine\"\nbase = \"default\"\n[detectors.dead_end]\nmode = \"nudge\"\n```\n\n");
+    out.push_str("| detector | looks for | profiles that run it |\n|---|---|---|\n");
+    let all: Vec<Detector> = Detector::ALL.into_iter().filter(|detector| is_of_references(*detector)).collect();
+    for detector in &all {
+        let runs = |name: &str| loopwarden::config::policy::load(name).unwrap().detectors.mode(*detector).is_on();
+        let names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).filter(|name| runs(name)).collect();
+        writeln!(out, "| `{}` | {} | {} |", detector.as_str(), title(*detector), names.join(", ")).unwrap();
+    }
+    for detector in all {
+        write!(out, "\n## `{}`\n\n{}\n", detector.as_str(), rule(detector)).unwrap();
+    }
     out
 }
 
 #[test]
-fn the_page_on_detection_is_what_the_detectors_say() {
-    compare_or_write(PAGE, &page());
+fn the_pages_on_detection_are_what_the_detectors_say() {
+    compare_or_write(PAGE, &detection());
+    compare_or_write(REFERENCE, &reference());
+}
+
+#[test]
+fn every_detector_has_a_golden_case_of_the_profile_that_people_run() {
+    let cases: Vec<Case> = crate::golden::all().into_values().flatten().collect();
+    let own = cases.iter().filter(|case| ["default", "rules"].contains(&crate::golden::policy_name(case)));
+    let named: BTreeSet<&str> = own.flat_map(detectors_of).collect();
+    let without: Vec<&str> = Detector::ALL.map(Detector::as_str).into_iter().filter(|name| !named.contains(name)).collect();
+    assert!(without.is_empty(), "{without:?}");
 }
 
 #[test]
 fn the_default_policy_has_the_settings_of_the_detectors() {
-    let profiles = PROFILES.map(|profile| loopwarden::config::policy::load(profile.name).unwrap().detectors);
-    let [default, others @ ..] = &profiles;
-    // What reads the score comes first; what is off here, and on where a reference system is reproduced, comes last.
-    let is_of_references = |detector: &Detector| {
-        !default.mode(*detector).is_on() && others.iter().any(|detectors| detectors.mode(*detector).is_on())
-    };
-    let (last, mut first): (Vec<Detector>, Vec<Detector>) = Detector::ALL.into_iter().partition(is_of_references);
+    let default = loopwarden::config::policy::load("default").unwrap().detectors;
+    // What reads the score comes first, rules of reference systems come last.
+    let (last, mut first): (Vec<Detector>, Vec<Detector>) =
+        Detector::ALL.into_iter().partition(|detector| is_of_references(*detector));
     first.sort_by_key(|detector| (!default.mode(*detector).is_on(), !detector.is_of_evidence()));
     let tables = |detectors: Vec<Detector>| detectors.into_iter().map(Detector::default_toml).collect::<Vec<_>>().join("\n");
     let text = read(PROFILE);

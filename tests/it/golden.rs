@@ -77,7 +77,8 @@ fn a_command_says_the_same_as_a_value_and_as_bytes() {
         for case in &cases {
             for command in answers(case, Way::Straight).into_iter().flat_map(|answer| answer.commands) {
                 let json = encoder.command_json(&command);
-                let read = PublishedCommand::parse(json.as_bytes());
+                let read = PublishedCommand::parse(&json);
+                let json = String::from_utf8_lossy(&json);
                 assert_eq!(read, Some(PublishedCommand::of(&command)), "{file}: {} {json}", case.name);
                 commands += 1;
             }
@@ -112,6 +113,21 @@ fn every_mark_is_reached_by_a_golden_case() {
     }
     let unreached: Vec<Mark> = Mark::ALL.into_iter().filter(|mark| !reached.contains(mark)).collect();
     assert!(unreached.is_empty(), "no golden case reaches {unreached:?}");
+}
+
+#[test]
+fn what_completes_no_step_measures_none() {
+    let mut measured = 0;
+    for (file, cases) in all() {
+        for case in cases.iter().map(|case| case.spelled_out().unwrap()) {
+            for (event, answer) in case.events.iter().zip(answers(&case, Way::Straight)) {
+                let is_text = event["kind"] == "message";
+                assert!(!is_text || answer.measured.is_none(), "{file}: {} {event}", case.name);
+                measured += usize::from(answer.measured.is_some());
+            }
+        }
+    }
+    assert!(measured > 300, "only {measured} steps");
 }
 
 #[test]

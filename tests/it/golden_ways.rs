@@ -1,5 +1,5 @@
 //! Every golden case through the whole pipeline, four ways: straight, cut elsewhere, killed at every commit, on other lanes. The bytes are
-//! the same each time, and the commands are those that the machines give without a log.
+//! the same each time, and the commands are those of a lane that is stepped event by event.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -172,8 +172,8 @@ fn answered(world: &TestWorld) -> Answered {
     }
 }
 
-/// Ids of a case's commands without any log: of each session in order, and those of swarms and fleets.
-fn on_the_bench(case: &Case) -> (BTreeMap<String, Vec<String>>, BTreeSet<String>) {
+/// Ids of a case's commands from a lane that is stepped event by event: of each session in order, and those of swarms and fleets.
+fn stepped(case: &Case) -> (BTreeMap<String, Vec<String>>, BTreeSet<String>) {
     let (mut sessions, mut swarm) = (BTreeMap::<_, Vec<_>>::new(), BTreeSet::new());
     for command in answers(case, Way::Straight).into_iter().flat_map(|answer| answer.commands) {
         let id = base32(&command.id.0);
@@ -212,12 +212,12 @@ fn every_case(ways: &[Ran]) -> usize {
 }
 
 #[test]
-fn a_golden_case_gives_the_same_commands_with_a_log_as_without() {
+fn a_golden_case_gives_the_same_commands_stepped_as_in_any_cut() {
     let mut commands = 0;
     for (file, cases) in crate::golden::all() {
         for case in cases.iter().map(|case| case.spelled_out().unwrap()) {
             let (straight, _) = play(&case, STRAIGHT);
-            let (sessions, swarm) = on_the_bench(&case);
+            let (sessions, swarm) = stepped(&case);
             assert_eq!(by_session(&straight), sessions, "{file}: {}", case.name);
             assert_eq!(straight.swarm, swarm, "{file}: {}", case.name);
             commands += sessions.values().map(Vec::len).sum::<usize>() + swarm.len();

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::{fs, io};
 
-use loopwarden::engine::SessionEngine;
-use loopwarden::log::Destination;
-use loopwarden::log::file::{FileInput, FileOptions, FileReplay};
-use loopwarden::store::MemoryStore;
-use loopwarden::task::{Breaker, CommitTrigger, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, SystemClock, Turn};
+use loopwarden::identity::base32;
+use loopwarden::log::file::{FileInput, FileOptions, Published, RecordedInput};
+use loopwarden::task::{Breaker, CommitTrigger, LaneSettings, ProcessMode};
 use loopwarden_sim::MemoryTopic;
 
+use crate::log::file::published;
 use crate::store::temp_dir::TempDir;
 use crate::world::{APP, Fed, PARTITIONS, TestWorld, config, feed, fleet, outputs_by_task, policy, settings};
 
@@ -80,7 +79,7 @@ fn every_guarantee_names_tests_that_exist() {
         "chaos::kill_loop::runs",
         "chaos::reference::run",
         "mcp_http::sessions::sessions_beyond_the_bound_are_not_told_what_others_did_and_forged_ids_push_out_nobody",
-        "intake::exactly_once::no_such_test",
+        "lane::exactly_once::no_such_test",
     ];
     for name in wrong {
         assert!(!names_a_test(name), "{name} passes for a test");
@@ -231,23 +230,17 @@ fn a_replay_of_exported_records_gives_the_ids_of_production() {
     let dir = TempDir::new();
     let path = dir.path().join("export.ndjson");
     fs::write(&path, text).unwrap();
-    let mut replay = FileReplay::open(vec![FileInput::Path(path)], &FileOptions::default()).unwrap();
+    let input = RecordedInput::open(vec![FileInput::Path(path)], &FileOptions::default()).unwrap();
     let replayed = Arc::new(LaneSettings {
         mode: ProcessMode::Replay,
         trigger: CommitTrigger::EveryRecords(4_096),
         breaker: Breaker::Report,
         ..production
     });
-    let store = MemoryStore::new();
-    let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&replayed)));
-    let engine = SessionEngine::new(APP, policy());
-    let mut lane = Lane::new(replay.lanes.remove(0), store, engine, restorer, Leases::new(), replayed);
-    while !matches!(lane.turn(&SystemClock::start()), Turn::Ended(_)) {}
     let mut found = BTreeMap::<String, Vec<String>>::new();
-    for collected in replay.collector.take() {
-        if matches!(collected.output.destination, Destination::Commands) {
-            let command: serde_json::Value = serde_json::from_slice(collected.output.value.as_deref().unwrap()).unwrap();
-            found.entry(collected.task.to_string()).or_default().push(command["id"].as_str().unwrap().to_owned());
+    for collected in published(&input, 1, (APP, &policy()), &replayed).0 {
+        if let Published::Command(command, _) = collected.published {
+            found.entry(collected.task.to_string()).or_default().push(base32(&command.id.0));
         }
     }
     assert!(found.values().map(Vec::len).sum::<usize>() > 20);

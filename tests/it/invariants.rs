@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use loopwarden::detect::{Finding, Flags, Step};
-use loopwarden::engine::{Action, Effects, Input, Place, ReasonCode, Session, SessionEngine, SubjectKey, TimerKind};
+use loopwarden::engine::{Action, Effects, Input, ReasonCode, Session, SessionEngine, SourcePosition, SubjectKey, TimerKind};
 use loopwarden::event::{EventTime, decode};
 use loopwarden::identity::Hash64;
 use loopwarden::limits::{ACTIVE_VERDICTS_MAX, RECENT_IDS_MAX, SENT_TEXTS_MAX};
@@ -97,7 +97,7 @@ impl Invariant {
             Self::FindingsCount => effects
                 .findings
                 .iter()
-                .filter(|finding| finding.is_fresh && !matches!(finding.detector, Detector::CallRate | Detector::Budget) && !finding.detector.is_of_texts())
+                .filter(|finding| finding.is_current && !matches!(finding.detector, Detector::CallRate | Detector::Budget) && !finding.detector.is_of_texts())
                 .all(|finding| {
                     let counts = |step: &Step| !step.is_transparent() || (finding.detector.is_of_evidence() && step.is_evidence());
                     history.get(finding.last).is_some_and(counts)
@@ -119,7 +119,7 @@ impl Invariant {
             }
             Self::MemoryBounded => head.recent_events.len() <= RECENT_IDS_MAX && head.sent_texts.len() <= SENT_TEXTS_MAX,
             Self::TimersStand => {
-                let has_open = history.ring().any(|step| step.flags.has(Flags::OPEN));
+                let has_open = history.ring().any(|step| step.flags.contains(Flags::OPEN));
                 head.timers.due(TimerKind::Idle).is_some()
                     && head.timers.due(TimerKind::Verdicts) == head.verdicts.next_expiry()
                     && (!has_open || head.timers.due(TimerKind::OpenCalls).is_some())
@@ -152,7 +152,7 @@ fn blocked() -> World {
         let event = decode(Some(payload.as_bytes()), &meta).unwrap();
         effects.clear();
         before = (session.head.live_seq, session.head.shadow_seq);
-        let place = Place { topic: "t", partition: 0, offset: 0, watermark: event.time };
+        let place = SourcePosition { topic: "t", partition: 0, offset: 0, watermark: event.time };
         engine.apply(&SubjectKey::of_event(&event), &mut session, Input::Event(&event, place), &mut effects);
     }
     let world = World { policy, session, effects, before };

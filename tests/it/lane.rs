@@ -588,7 +588,7 @@ fn lanes_run_on_threads_of_their_own_with_restore_threads_beside_them() {
         assert!(handle.ask(loopwarden::task::Ask::Standing(sender)));
         let found = answer.recv_timeout(std::time::Duration::from_secs(120)).unwrap().unwrap();
         assert!(!found[0].more);
-        in_force.extend(found[0].rows.iter().filter_map(|row| of_agent(row.as_bytes())));
+        in_force.extend(found[0].rows.iter().filter_map(|row| of_agent(row)));
     }
     assert_eq!(fleet.stop(false), Exit::Stopped);
     pool.stop();

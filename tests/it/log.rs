@@ -1,7 +1,7 @@
 //! One contract for every `Log`, and what the single worlds add to it.
 
 mod embedded;
-mod file;
+pub(crate) mod file;
 mod memory;
 
 #[path = "../common/log_contract.rs"]

@@ -27,6 +27,7 @@ mod lag;
 mod lane;
 mod log;
 mod loss;
+mod one_identity;
 mod openapi;
 mod poison;
 mod policy;

@@ -6,13 +6,12 @@ use std::fs;
 use std::path::Path;
 
 use jsonschema::Validator;
-use loopwarden::http::listener::sidecar;
-use loopwarden::http::routes::{Group, ROUTES};
+use loopwarden::http::routes::{Group, ROUTES, Route};
 use loopwarden_core::event::EventTime;
 use loopwarden_guard::{Answer, Check};
-use loopwarden_ingest::Sessions;
-use loopwarden_ingest::cloudevents::{self, Transport};
-use loopwarden_ingest::otlp::{self, Form, Signal};
+use loopwarden_sources::Sessions;
+use loopwarden_sources::cloudevents::{self, Transport};
+use loopwarden_sources::otlp::{self, Form, Signal};
 use serde_json::{Value, json};
 
 /// Where the page has the schema of events.
@@ -48,17 +47,15 @@ fn operations(page: &Value) -> BTreeSet<(String, String)> {
 #[test]
 fn the_page_names_the_routes_of_agents_and_no_other() {
     let page = page();
-    let of_agents = |groups: &[Group]| -> BTreeSet<(String, String)> {
-        let routes = ROUTES.iter().filter(|route| groups.contains(&route.group));
+    let of = |is_served: fn(&Route) -> bool, groups: &[Group]| -> BTreeSet<(String, String)> {
+        let routes = ROUTES.iter().filter(|route| is_served(route) && groups.contains(&route.group));
         routes.map(|route| (route.method.to_owned(), route.path.to_owned())).collect()
     };
-    assert_eq!(operations(&page), of_agents(&[Group::Checks, Group::Events]));
-    let mut routes = of_agents(&[Group::Checks]);
+    let of_agents = [Group::Checks, Group::Events];
+    assert_eq!(operations(&page), of(Route::is_of_process, &of_agents));
+    let mut routes = of(Route::is_of_process, &[Group::Checks]);
     routes.extend(["traces", "logs", "metrics"].map(|signal| ("POST".to_owned(), format!("/v1/{signal}"))));
-    let of_sidecar = sidecar::ROUTES.iter().filter(|(_, path)| path.starts_with("/v1/"));
-    let of_sidecar: BTreeSet<(String, String)> =
-        of_sidecar.map(|(method, path)| ((*method).to_owned(), (*path).to_owned())).collect();
-    assert_eq!(of_sidecar, routes, "a guard beside an agent answers the same");
+    assert_eq!(of(Route::is_of_guard, &of_agents), routes, "a guard beside an agent answers the same");
 }
 
 #[test]

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use loopwarden::config::policy::load_with_overrides;
 use loopwarden::detect::Finding;
 use loopwarden::engine::{
-    Action, Command, CommandId, Effects, Fact, Input, Place, RecipeForm, Session, SessionEngine, SubjectKey, SwarmCall,
+    Action, Command, CommandId, Effects, Fact, Input, RecipeForm, Session, SessionEngine, SourcePosition, SubjectKey, SwarmCall,
     SwarmCallKey, SwarmCounter, SwarmEngine, SwarmInput, SwarmReport, SwarmReset, SwarmSums,
 };
-use loopwarden::event::{EventTime, decode};
+use loopwarden::event::{EventTime, RecordMeta, decode};
 use loopwarden::identity::Hash128;
 use loopwarden::limits::SWARM_STEPS_MAX;
 use loopwarden::policy::{Detector, Policy};
-use loopwarden_lab::cases::Bench;
+use loopwarden_lab::cases::SteppedLane;
 use serde_json::{Value, json};
 
 use crate::decode::record;
@@ -181,8 +181,8 @@ fn policies() -> Vec<Arc<Policy>> {
 }
 
 fn answers(policy: &Arc<Policy>, payloads: impl IntoIterator<Item = (String, EventTime)>) -> Vec<Vec<Command>> {
-    let mut bench = Bench::new(Arc::clone(policy));
-    payloads.into_iter().map(|(payload, time)| bench.feed(payload.as_bytes(), time).unwrap().commands).collect()
+    let mut lane = SteppedLane::new("loopwarden", Arc::clone(policy));
+    payloads.into_iter().map(|(payload, time)| lane.feed(payload.as_bytes(), time).unwrap().commands).collect()
 }
 
 fn written(drafts: &[Draft]) -> impl Iterator<Item = (String, EventTime)> {
@@ -217,7 +217,7 @@ fn no_stream_of_events_panics_or_breaks_an_invariant() {
             engine.apply(
                 &subject,
                 &mut session,
-                Input::Event(&event, Place { topic: "t", partition: 0, offset: 0, watermark: event.time }),
+                Input::Event(&event, SourcePosition { topic: "t", partition: 0, offset: 0, watermark: event.time }),
                 &mut effects,
             );
             let broken = Invariant::broken(policy, &session, &effects, before);
@@ -265,13 +265,13 @@ fn a_restart_anywhere_changes_no_command() {
         for seed in 0..40 {
             let drafts = stream(&mut Random(seed), "e", 60);
             let straight = answers(&policy, written(&drafts));
-            let mut bench = Bench::new(Arc::clone(&policy));
+            let mut lane = SteppedLane::new("loopwarden", Arc::clone(&policy));
             let mut restarts = Random(seed);
             for ((payload, time), expected) in written(&drafts).zip(&straight) {
                 if restarts.below(3) == 0 {
-                    bench.restart(None).unwrap();
+                    lane.restart(None);
                 }
-                let got = bench.feed(payload.as_bytes(), time).unwrap().commands;
+                let got = lane.feed(payload.as_bytes(), time).unwrap().commands;
                 assert_eq!(got, *expected, "{} seed {seed}: {payload}", policy.profile);
             }
         }
@@ -319,10 +319,10 @@ fn a_reset_leaves_nothing_of_what_was_before() {
 
 /// Findings of one detector, event by event. In shadow, so that no block gets in the way of the events that follow.
 fn findings(overrides: &Value, detector: Detector, drafts: &[Draft]) -> Vec<Vec<Finding>> {
-    let mut bench = Bench::new(policy("default", overrides));
+    let mut lane = SteppedLane::new("loopwarden", policy("default", overrides));
     written(drafts)
         .map(|(payload, time)| {
-            let findings = bench.feed(payload.as_bytes(), time).unwrap().findings;
+            let findings = lane.feed(payload.as_bytes(), time).unwrap().findings;
             findings.into_iter().filter(|finding| finding.detector == detector).collect()
         })
         .collect()
@@ -366,7 +366,10 @@ fn memory_of_a_session_is_bounded_whatever_comes() {
 }
 
 fn most_bytes_of_a_session(profile: &str) -> usize {
-    let mut bench = Bench::new(policy(profile, &json!({})));
+    let policy = policy(profile, &json!({}));
+    let engine = SessionEngine::new("loopwarden", Arc::clone(&policy));
+    let mut session = Session::new(policy.history_steps);
+    let mut effects = Effects::default();
     let long = "\u{1F980}".repeat(240);
     let mut most = 0;
     for at in 0..100_000u32 {
@@ -385,9 +388,14 @@ fn most_bytes_of_a_session(profile: &str) -> usize {
         } else {
             payload
         };
-        bench.feed(payload.to_string().as_bytes(), EventTime(START + i64::from(at))).unwrap();
+        let payload = payload.to_string();
+        let meta = RecordMeta { timestamp: EventTime(START + i64::from(at)), ..record(&[]) };
+        let event = decode(Some(payload.as_bytes()), &meta).unwrap();
+        let place = SourcePosition { topic: "t", partition: 0, offset: u64::from(at), watermark: event.time };
+        effects.clear();
+        engine.apply(&SubjectKey::of_event(&event), &mut session, Input::Event(&event, place), &mut effects);
         if at % 500 == 0 {
-            most = most.max(bench.session_bytes());
+            most = most.max(session.bytes());
         }
     }
     most

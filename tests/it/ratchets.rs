@@ -11,26 +11,23 @@ use crate::source::{code_only, files, without_tests};
 const SLACK_PERCENT: usize = 3;
 
 /// Lines of each folder of `src` that is a crate, without tests.
-const LINES: [(&str, usize); 19] = [
+const LINES: [(&str, usize); 16] = [
     ("ask", 439),
-    ("core", 16_613),
-    ("guard", 2_656),
+    ("core", 16_963),
+    ("guard", 2_540),
     ("hook", 211),
-    ("hooks", 1_509),
-    ("ingest", 3_581),
-    ("intake", 1_008),
-    ("kafka", 5_315),
-    ("lab", 12_759),
-    ("lane", 7_868),
-    ("log", 2_203),
-    ("loopwarden", 18_334),
-    ("mcp", 1_114),
+    ("kafka", 5_313),
+    ("lab", 10_055),
+    ("lane", 8_172),
+    ("log", 2_190),
+    ("loopwarden", 17_964),
+    ("mcp", 1_103),
     ("mcp_http", 462),
-    ("native", 44),
-    ("settings", 3_458),
-    ("state", 3_440),
+    ("settings", 3_456),
+    ("sources", 8_139),
+    ("state", 3_426),
     ("token", 884),
-    ("webhook", 877),
+    ("webhook", 870),
 ];
 
 /// Source files of one folder.
@@ -38,13 +35,13 @@ const FILES_MAX: usize = 20;
 /// Words of the house that the field has terms for: message, output, delivered, text.
 const DIALECT: [&str; 6] = ["told", "tell", "tells", "said", "say", "says"];
 /// How often they stand in code, comments and names.
-const DIALECT_MAX: usize = 2_188;
+const DIALECT_MAX: usize = 1_551;
 /// Doc comments of at most four words: they repeat the name below them.
-const SHORT_DOCS_MAX: usize = 1_422;
+const SHORT_DOCS_MAX: usize = 841;
 /// Parameters that are tuples: structs without a name.
-const TUPLE_PARAMETERS_MAX: usize = 125;
+const TUPLE_PARAMETERS_MAX: usize = 77;
 /// Names of types that stand in three files or more.
-const COMMON_NAMES_MAX: usize = 65;
+const COMMON_NAMES_MAX: usize = 55;
 
 /// A file of the product: its path, its text, its code without comments, literals and tests.
 struct Source {

@@ -33,7 +33,7 @@ fn examples(page: &str) -> Vec<String> {
 #[test]
 fn the_schema_of_the_configuration_takes_what_the_program_takes() {
     let validator = validator(&config_schema());
-    let mut files = examples("src/docs/settings.md");
+    let mut files = examples("src/docs/operations.md");
     files.push(loopwarden::config::default_file());
     files.push(
         "instance = \"a\"\n[http]\ntoken_file = \"t\"\n[kafka]\nbootstrap_servers = \"h:1\"\nsasl_mechanism = \"PLAIN\"\n\

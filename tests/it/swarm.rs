@@ -747,30 +747,17 @@ fn replayed() -> Vec<(String, String, i64)> {
 
 /// Ids of a replay with so many lanes, in its own order.
 pub(crate) fn replay(path: &std::path::Path, lanes: u32, cut: u64) -> Vec<String> {
-    use loopwarden::engine::SessionEngine;
-    use loopwarden::log::Destination;
-    use loopwarden::log::file::{FileInput, FileOptions, FileReplay};
-    use loopwarden::store::MemoryStore;
-    use loopwarden::task::{Exit, InlineRestorer, Lane, Leases, SystemClock, run_to_end};
+    use loopwarden::log::file::{FileInput, FileOptions, Published, RecordedInput};
     let options = FileOptions { lanes, ..FileOptions::default() };
-    let mut opened = FileReplay::open(vec![FileInput::Path(path.to_owned())], &options).unwrap();
+    let input = RecordedInput::open(vec![FileInput::Path(path.to_owned())], &options).unwrap();
     let settings = Arc::new(settings(CommitTrigger::EveryRecords(cut)));
-    let policy = policy("default", "");
-    std::thread::scope(|scope| {
-        for log in std::mem::take(&mut opened.lanes) {
-            let (settings, policy) = (Arc::clone(&settings), Arc::clone(&policy));
-            scope.spawn(move || {
-                let store = MemoryStore::new();
-                let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&settings)));
-                let engine = SessionEngine::new("loopwarden", policy);
-                let mut lane = Lane::new(log, store, engine, restorer, Leases::new(), settings);
-                assert_eq!(run_to_end(&mut lane, &SystemClock::start()), Exit::Done);
-            });
-        }
+    let (collected, _) = crate::log::file::published(&input, lanes as usize, ("loopwarden", &policy("default", "")), &settings);
+    let commands = collected.into_iter().filter(|of| of.task.stage == Stage::Swarm);
+    let ids = commands.filter_map(|of| match of.published {
+        Published::Command(command, _) => Some(loopwarden::identity::base32(&command.id.0)),
+        Published::DeadLetter(_) => None,
     });
-    let collected = opened.collector.take();
-    let commands = collected.iter().filter(|of| of.output.destination == Destination::Commands && of.task.stage == Stage::Swarm);
-    commands.map(|of| String::from_utf8(of.output.headers.get("ce_id").unwrap().to_vec()).unwrap()).collect()
+    ids.collect()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A swarm's verdicts: what is in force, what a reset lifts, and what is told under another policy.
 
 use loopwarden::engine::{IdentityRecipe, SwarmCallKey};
-use loopwarden::identity::Hash128;
+use loopwarden::identity::{CallRules, Hash128};
 use loopwarden::store::report::report_key;
 use loopwarden::store::swarm;
 use loopwarden_sim::MemoryTopic;
@@ -16,7 +16,7 @@ const BLOCK: &str = "mode = \"block\"\nthreshold = 2\nblock_at = 4\nworkers_min 
 
 /// Calls of a swarm that a worker can match: what it cannot match it is not told to refuse.
 fn calls(world: &mut TestWorld, agents: &[&str], after_ms: i64) {
-    report_of(world, IdentityRecipe::Args, &key("w", 1), agents, START_MS + after_ms);
+    report_of(world, IdentityRecipe::Args(CallRules::default()), &key("w", 1), agents, START_MS + after_ms);
     settle(world);
 }
 
@@ -62,7 +62,7 @@ fn a_reset_of_before_what_a_swarm_was_told_lifts_its_block_by_the_next_word_of_t
     let mut world = direct(&format!("[detectors.swarm_repeat]\n{BLOCK}"));
     world.start("a", 1);
     let period_ms = START_MS - START_MS.rem_euclid(10 * MINUTE_MS) + 10 * MINUTE_MS;
-    report_of(&world, IdentityRecipe::Args, &key("w", 1), &["a", "b", "c", "d"], period_ms + 1_000);
+    report_of(&world, IdentityRecipe::Args(CallRules::default()), &key("w", 1), &["a", "b", "c", "d"], period_ms + 1_000);
     settle(&mut world);
     reset(&world, 0, "w", period_ms - 1_000);
     settle(&mut world);
@@ -193,7 +193,7 @@ fn what_was_counted_before_a_detector_was_switched_off_tells_nothing() {
     let agents: Vec<String> = (0..100).map(|number| format!("a{number}")).collect();
     let agents: Vec<&str> = agents.iter().map(String::as_str).collect();
     for key in [key("w", 1), fleet] {
-        report_of(&world, IdentityRecipe::Args, &key, &agents, START_MS);
+        report_of(&world, IdentityRecipe::Args(CallRules::default()), &key, &agents, START_MS);
     }
     settle(&mut world);
     assert_eq!(told(&world), []);

@@ -2,11 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use loopwarden::event::{NextOffset, RecordMeta, decode};
-use loopwarden::log::file::{FileInput, FileOptions, FileReplay};
-use loopwarden::log::{Flow, Log, LogEvent};
+use loopwarden::event::{RecordMeta, decode};
+use loopwarden::log::file::{FileInput, FileOptions, RecordedInput};
 use loopwarden::transcript::{Converter, Format, PIECE_BYTES_MAX};
 use serde_json::{Value, json};
 
@@ -20,31 +18,26 @@ fn meta() -> RecordMeta<'static> {
     RecordMeta { key: None, value_bytes_max: 256 * 1024, ..record(&[]) }
 }
 
+/// The format of a log, by its name for people.
+fn format(name: &str) -> Format {
+    Format::all().find(|format| format.as_str() == name).unwrap()
+}
+
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/transcript").join(name)
 }
 
-/// Everything a replay hands to its lane, in order: time and value.
-fn read(paths: &[PathBuf], is_strict: bool) -> (Vec<(i64, Value)>, FileReplay) {
+/// Everything that is read, in order: time and value.
+fn read(paths: &[PathBuf], is_strict: bool) -> (Vec<(i64, Value)>, RecordedInput) {
     let inputs = paths.iter().cloned().map(FileInput::Path).collect();
-    let mut replay = FileReplay::open(inputs, &FileOptions { is_strict, ..FileOptions::default() }).unwrap();
+    let input = RecordedInput::open(inputs, &FileOptions { is_strict, ..FileOptions::default() }).unwrap();
     let mut got = Vec::new();
-    let mut log = replay.lanes.pop().unwrap();
-    loop {
-        let event = log.poll(Duration::from_secs(60), &mut |_, record| {
-            decode(record.value, &record.meta).expect("what is converted is an event");
-            got.push((record.meta.timestamp.0, serde_json::from_slice(record.value.unwrap()).unwrap()));
-            Flow::Continue
-        });
-        match event.unwrap() {
-            LogEvent::Assigned(tasks) => {
-                log.assign(&tasks).unwrap();
-                tasks.iter().for_each(|task| log.start(*task, NextOffset(0)).unwrap());
-            }
-            LogEvent::End => return (got, replay),
-            _ => {}
-        }
-    }
+    let end = input.visit(|record| {
+        decode(record.value, &record.meta).expect("what is converted is an event");
+        got.push((record.meta.timestamp.0, serde_json::from_slice(record.value.unwrap()).unwrap()));
+    });
+    end.unwrap();
+    (got, input)
 }
 
 /// Events, what was ignored, what was refused: a line each.
@@ -52,7 +45,7 @@ fn told(path: &Path) -> String {
     let (got, replay) = read(&[path.to_owned()], false);
     let mut text: String = got.iter().map(|(_, event)| format!("{event}\n")).collect();
     let skipped = replay.skipped().1;
-    for (format, read) in replay.logs() {
+    for (format, read) in replay.agent_logs() {
         text += &format!(
             "# {}: {} logs, events {:?}, ignored {:?}\n",
             format.as_str(),
@@ -138,7 +131,7 @@ fn usage_of_a_reply_is_counted_once_and_at_its_call_whoever_speaks_in_between() 
         reply("main-2", None, text(), 40),
         reply("main-3", None, text(), 50),
     ];
-    let (mut made, mut converter) = (Vec::new(), Converter::new(Format::ClaudeCode, "name"));
+    let (mut made, mut converter) = (Vec::new(), Converter::new(format("Claude Code"), "name"));
     for line in &lines {
         converter.piece(line.to_string().as_bytes(), &mut made).unwrap();
     }
@@ -194,7 +187,7 @@ fn calls_that_were_answered_in_between_are_of_different_turns_in_every_version()
     };
     let openhands = [action(1), observation(2), action(3), observation(4), action(5)];
     for (format, pieces, expected) in
-        [(Format::Codex, &codex[..], vec![1, 1, 2, 3, 4]), (Format::OpenHands, &openhands[..], vec![1, 2, 3])]
+        [(format("Codex"), &codex[..], vec![1, 1, 2, 3, 4]), (format("OpenHands"), &openhands[..], vec![1, 2, 3])]
     {
         let (mut made, mut converter) = (Vec::new(), Converter::new(format, "name"));
         for piece in pieces {
@@ -236,8 +229,8 @@ fn logs_of_a_directory_are_read_side_by_side_in_the_order_of_their_times() {
     let (got, replay) = read(&[dir.path().to_owned()], false);
     assert_eq!(got.len(), 900);
     assert!(got.is_sorted_by_key(|(time, _)| *time), "out of order");
-    let (logs, skipped) = (replay.logs(), replay.skipped().1);
-    assert_eq!((logs[&Format::ClaudeCode].logs, skipped, replay.refused().1), (300, 1, 0));
+    let (logs, skipped) = (replay.agent_logs(), replay.skipped().1);
+    assert_eq!((logs[&format("Claude Code")].logs, skipped, replay.refused().1), (300, 1, 0));
     assert_eq!(read(&[dir.path().to_owned()], false).0, got, "another reading gives another order");
 }
 
@@ -250,14 +243,14 @@ fn events_and_logs_may_be_mixed_and_packed() {
     fs::write(&packed, zstd::encode_all(line("s", 1).as_bytes(), 1).unwrap()).unwrap();
     let (got, replay) = read(&[packed, native, golden("codex")], false);
     assert_eq!(got[0].1["session_id"], "n", "events as they are come first");
-    assert_eq!(replay.logs().keys().copied().collect::<Vec<_>>(), [Format::ClaudeCode, Format::Codex]);
+    assert_eq!(replay.agent_logs().keys().copied().collect::<Vec<_>>(), [format("Claude Code"), format("Codex")]);
     assert!(got.len() > 3);
 }
 
 #[test]
 fn a_piece_that_is_too_long_is_refused_and_one_that_fits_is_shortened() {
     let mut made = Vec::new();
-    let mut converter = Converter::new(Format::ClaudeCode, "name");
+    let mut converter = Converter::new(format("Claude Code"), "name");
     let of = |length: usize| {
         json!({ "type": "user", "uuid": "u", "message": { "content": [
             { "type": "tool_result", "tool_use_id": "t", "content": "x".repeat(length), "is_error": false }] } })
@@ -271,8 +264,8 @@ fn a_piece_that_is_too_long_is_refused_and_one_that_fits_is_shortened() {
 
 proptest::proptest! {
     #[test]
-    fn any_piece_gives_events_or_a_reason(text in hostile(), format in 0..3_usize) {
-        let format = [Format::ClaudeCode, Format::Codex, Format::OpenHands][format];
+    fn any_piece_gives_events_or_a_reason(text in hostile(), number in 0..3_usize) {
+        let format = [format("Claude Code"), format("Codex"), format("OpenHands")][number];
         let mut made = Vec::new();
         let _ = Converter::new(format, "name").piece(text.as_bytes(), &mut made);
             for made in made {
@@ -285,17 +278,17 @@ proptest::proptest! {
 #[test]
 fn a_broken_recording_gives_events_or_a_reason() {
     let logs = [
-        (Format::ClaudeCode, "claude-code/log.jsonl"),
-        (Format::Cline, "cline/1767603600000/api_conversation_history.json"),
-        (Format::Cline, "cline-older/1741234567890/api_conversation_history.json"),
-        (Format::Cline, "cline-session/1784094124598_rruoq/1784094124598_rruoq.messages.json"),
-        (Format::Codex, "codex/log.jsonl"),
-        (Format::Goose, "goose/session.json"),
-        (Format::Goose, "goose-older/20250801_100315.jsonl"),
-        (Format::Gemini, "gemini/log.jsonl"),
-        (Format::Gemini, "gemini-older/log.json"),
-        (Format::Opencode, "opencode/log.json"),
-        (Format::Qwen, "qwen/log.jsonl"),
+        (format("Claude Code"), "claude-code/log.jsonl"),
+        (format("Cline"), "cline/1767603600000/api_conversation_history.json"),
+        (format("Cline"), "cline-older/1741234567890/api_conversation_history.json"),
+        (format("Cline"), "cline-session/1784094124598_rruoq/1784094124598_rruoq.messages.json"),
+        (format("Codex"), "codex/log.jsonl"),
+        (format("goose"), "goose/session.json"),
+        (format("goose"), "goose-older/20250801_100315.jsonl"),
+        (format("Gemini CLI"), "gemini/log.jsonl"),
+        (format("Gemini CLI"), "gemini-older/log.json"),
+        (format("opencode"), "opencode/log.json"),
+        (format("Qwen Code"), "qwen/log.jsonl"),
     ];
     let mut random = Random(11);
     for (format, name) in logs {
@@ -426,8 +419,8 @@ fn a_log_whose_first_lines_are_long_is_told_all_the_same() {
     fs::write(dir.path().join("log.jsonl"), format!("{picture}\n{}", line("s", 1))).unwrap();
     fs::write(dir.path().join("none.json"), format!("{{\"a\":\"{long}\"}}")).unwrap();
     let (got, replay) = read(&[dir.path().to_owned()], false);
-    let (logs, (names, skipped)) = (replay.logs(), replay.skipped());
-    assert_eq!((got.len(), logs[&Format::ClaudeCode].logs, skipped), (2, 1, 1));
+    let (logs, (names, skipped)) = (replay.agent_logs(), replay.skipped());
+    assert_eq!((got.len(), logs[&format("Claude Code")].logs, skipped), (2, 1, 1));
     assert!(names[0].ends_with("none.json"), "{names:?}");
 }
 
@@ -439,13 +432,13 @@ fn notices_of_the_program_are_nobodys_words() {
     let of_codex =
         |text: &str| codex(json!({ "type": "message", "role": "user", "content": [{ "type": "input_text", "text": text }] }));
     for notice in ["<task-notification>done", "<bash-stdout>x</bash-stdout>", "<bash-stderr>", "<user-prompt-submit-hook>y"] {
-        assert_eq!(converted(Format::ClaudeCode, &of_claude(notice)), [Value::Null; 0], "{notice}");
+        assert_eq!(converted(format("Claude Code"), &of_claude(notice)), [Value::Null; 0], "{notice}");
     }
     for notice in ["<subagent_notification>{}", "<user_shell_command>ls", "<codex_internal_context a>", "<recommended_plugins>"] {
-        assert_eq!(converted(Format::Codex, &of_codex(notice)), [Value::Null; 0], "{notice}");
+        assert_eq!(converted(format("Codex"), &of_codex(notice)), [Value::Null; 0], "{notice}");
     }
-    assert_eq!(converted(Format::ClaudeCode, &of_claude("go on")).len(), 1);
-    assert_eq!(converted(Format::Codex, &of_codex("go on")).len(), 1);
+    assert_eq!(converted(format("Claude Code"), &of_claude("go on")).len(), 1);
+    assert_eq!(converted(format("Codex"), &of_codex("go on")).len(), 1);
 }
 
 #[test]
@@ -453,16 +446,16 @@ fn a_forked_rollout_keeps_its_own_name_and_a_second_one_behind_it_gets_its_own()
     let meta = |id: &str| format!("{}\n", json!({ "type": "session_meta", "payload": { "id": id } }));
     let call = |id: &str| codex(json!({ "type": "function_call", "name": "shell", "call_id": id, "arguments": "{}" }));
     let log = [meta("own"), meta("parent"), call("c1"), meta("next"), call("c2")].concat();
-    let events = converted(Format::Codex, &log);
+    let events = converted(format("Codex"), &log);
     let sessions: Vec<&str> = events.iter().map(|event| event["session_id"].as_str().unwrap()).collect();
     assert_eq!(sessions, ["own", "next"]);
     // Older ones have a line without a type.
     let older = |id: &str| format!("{}\n", json!({ "id": id, "timestamp": "2026-01-05T09:00:00Z", "instructions": null }));
     let item = |id: &str| format!("{}\n", json!({ "type": "function_call", "name": "shell", "call_id": id, "arguments": "{}" }));
-    let events = converted(Format::Codex, &[older("a"), item("c1"), older("b"), item("c2")].concat());
+    let events = converted(format("Codex"), &[older("a"), item("c1"), older("b"), item("c2")].concat());
     assert_eq!(events.iter().map(|event| event["session_id"].as_str().unwrap()).collect::<Vec<_>>(), ["a", "b"]);
     // An event of another kind in the middle is no header.
-    let (mut made, mut converter) = (Vec::new(), Converter::new(Format::Codex, "name"));
+    let (mut made, mut converter) = (Vec::new(), Converter::new(format("Codex"), "name"));
     converter.piece(call("c1").trim().as_bytes(), &mut made).unwrap();
     converter.piece(br#"{"id":"e1","kind":"tool","session_id":"n","tool":"t"}"#, &mut made).unwrap_err();
 }
@@ -486,7 +479,7 @@ fn what_a_fork_copied_from_its_parent_is_left_out_and_its_own_counts() {
     let older = line("00", "session_meta", json!({ "id": "own" })) + &line("00.010", "session_meta", json!({ "id": "parent" }));
     for head in [newer, older] {
         let log = [head, copies.clone(), own.concat()].concat();
-        let (mut made, mut converter) = (Vec::new(), Converter::new(Format::Codex, "name"));
+        let (mut made, mut converter) = (Vec::new(), Converter::new(format("Codex"), "name"));
         log.lines().for_each(|line| converter.piece(line.as_bytes(), &mut made).unwrap());
         let events: Vec<Value> = made.iter().map(|made| serde_json::from_str(&made.json).unwrap()).collect();
         let calls: Vec<&str> = events.iter().map(|event| event["call_id"].as_str().unwrap()).collect();
@@ -497,7 +490,7 @@ fn what_a_fork_copied_from_its_parent_is_left_out_and_its_own_counts() {
     }
     // A session of its own begins at once.
     let log = line("00", "session_meta", json!({ "id": "own" })) + &copies;
-    assert_eq!(converted(Format::Codex, &log).len(), 2);
+    assert_eq!(converted(format("Codex"), &log).len(), 2);
 }
 
 #[test]
@@ -507,7 +500,7 @@ fn equal_looks_at_a_process_that_still_runs_have_equal_results() {
             format!("Chunk ID: {chunk}\nWall time: {seconds} seconds\nProcess running with session ID 7\nOutput:\nwaiting\n");
         codex(json!({ "type": "function_call_output", "call_id": "c", "output": said }))
     };
-    let events = converted(Format::Codex, &[look("3fa2b1", "1.0024"), look("99aa00", "5.1")].concat());
+    let events = converted(format("Codex"), &[look("3fa2b1", "1.0024"), look("99aa00", "5.1")].concat());
     assert_eq!(events[0]["result"], "Process running with session ID 7\nwaiting\n");
     assert_eq!(events[0]["result"], events[1]["result"]);
 }
@@ -576,7 +569,7 @@ fn answers_saved_to_a_file_of_their_own_are_equal_where_they_begin_equally() {
         answer("u5", quoted),
     ]
     .concat();
-    let events = converted(Format::ClaudeCode, &log);
+    let events = converted(format("Claude Code"), &log);
     let without = "<persisted-output>\nOutput too large (54.7KB). Full output saved to:\n\nPreview (first 2KB):\na.ts:12: unused\n...\n</persisted-output>";
     assert_eq!((&events[0]["result"], &events[0]["truncated"]), (&json!(without), &json!(true)));
     assert_eq!((&events[1]["result"], &events[1]["truncated"]), (&json!(without), &json!(true)));
@@ -588,7 +581,7 @@ fn answers_saved_to_a_file_of_their_own_are_equal_where_they_begin_equally() {
 #[test]
 fn a_prompt_typed_while_the_agent_works_is_a_persons_and_what_the_program_queues_is_not() {
     let queued =
-        |attachment: Value| converted(Format::ClaudeCode, &claude("attachment", "u", json!({ "attachment": attachment })));
+        |attachment: Value| converted(format("Claude Code"), &claude("attachment", "u", json!({ "attachment": attachment })));
     let blocks = json!([{ "type": "text", "text": "check again" }, { "type": "image", "source": {} }]);
     for typed in [
         json!({ "type": "queued_command", "prompt": "check again", "commandMode": "prompt", "origin": { "kind": "human" } }),
@@ -634,7 +627,7 @@ fn a_total_that_is_told_again_counts_no_tokens_and_ends_no_reply() {
         output("c3"),
     ]
     .concat();
-    let told: Vec<(u64, Option<u64>)> = converted(Format::Codex, &log)
+    let told: Vec<(u64, Option<u64>)> = converted(format("Codex"), &log)
         .iter()
         .map(|event| (event["turn"].as_u64().unwrap(), event["usage"]["input_tokens"].as_u64()))
         .collect();
@@ -660,7 +653,8 @@ fn how_a_call_went_is_told_by_the_head_of_its_answer_and_not_by_what_the_tool_pr
         ("Exit code: 2\nno rule".to_owned(), "error", Some(2), "Exit code: 2\nno rule"),
         ("exec command rejected by user".to_owned(), "denied", None, "exec command rejected by user"),
     ] {
-        let events = converted(Format::Codex, &codex(json!({ "type": "function_call_output", "call_id": "c", "output": said })));
+        let events =
+            converted(format("Codex"), &codex(json!({ "type": "function_call_output", "call_id": "c", "output": said })));
         let event = &events[0];
         assert_eq!((event["outcome"].as_str(), event["result"].as_str()), (Some(outcome), Some(result)), "{said}");
         assert_eq!(event["error"]["exit_code"].as_i64(), exit_code, "{said}");
@@ -679,7 +673,7 @@ fn lines_copied_from_the_session_that_was_forked_are_counted_and_left_out() {
         ),
         claude("user", "u3", json!({ "forkedFrom": null, "message": { "content": "now write the notes" } })),
     ];
-    let (mut made, mut converter) = (Vec::new(), Converter::new(Format::ClaudeCode, "name"));
+    let (mut made, mut converter) = (Vec::new(), Converter::new(format("Claude Code"), "name"));
     for line in &log {
         converter.piece(line.as_bytes(), &mut made).unwrap();
     }

@@ -28,7 +28,7 @@ say() { printf '%s\n' "$*"; }
 named() { sed -n 's/^Caught by: //p' "$@" | sort -u; }
 
 # Builds the test programs of some targets, and prints `target path` for each. A target is a test program of the root package, the name
-# of a package, which means the tests beside its code, or a package and a test program of it: `loopwarden-intake/exactly_once`.
+# of a package, which means the tests beside its code, or a package and a test program of it: `loopwarden-lane/exactly_once`.
 build() {
   local arguments=(--config 'profile.release.opt-level=0' --config 'profile.release.debug=0'
     --config 'profile.release.package."*".opt-level=3' --config 'profile.release.package."*".debug="line-tables-only"') one lib=()

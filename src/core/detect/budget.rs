@@ -2,16 +2,15 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, Quantity, loop_identity};
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::Step;
-use crate::detect::words::{Advice, Said, Words};
+use crate::detect::text::{Advice, CommandText, TextContext};
 use crate::event::{Event, EventTime};
 use crate::identity::{Hash64, hash_text};
 use crate::limits::BUDGET_TOOLS_MAX;
-use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, count, millis, settings};
+use crate::setting::{BlockScope, MODE, Mode, count, millis, settings};
 
 settings! {
-    /// `detectors.budget`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "every limit is 0 = none until it is set";
         calls: u32 = "0", count(0), "calls of a session";
@@ -40,23 +39,14 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    /// The smallest limit of a nudge.
-    fn threshold(&self) -> u32 {
-        self.least(|limit| limit.nudge)
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::Budget, self.mode, self.least(|limit| limit.nudge))
+            .blocking(self.least(|limit| limit.block), BlockScope::Session)
     }
 
-    /// The smallest limit of a block.
-    fn block_at(&self) -> Option<u32> {
-        Some(self.least(|limit| limit.block))
-    }
-
-    fn needs(&self, _: &Shared) -> Needs {
-        Needs::default()
-    }
-
-    fn words(&self, words: &Words<'_>) -> Said {
-        let (n, limit, tool) = (words.count(), words.finding.threshold, words.tool);
-        let (used, of) = match words.finding.quantity {
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let (n, limit, tool) = (context.count(), context.finding.threshold, context.tool);
+        let (used, of) = match context.finding.quantity {
             Some(Quantity::ToolCalls) => (format!("made {n} {tool} calls"), format!("{limit}")),
             Some(Quantity::Turns) => (format!("taken {n} turns"), format!("{limit}")),
             Some(Quantity::Tokens) => (format!("used {n} tokens"), format!("{limit}")),
@@ -65,7 +55,7 @@ impl Rule for Settings {
             Some(Quantity::Calls) | None => (format!("made {n} calls"), format!("{limit}")),
         };
         let text = format!("This run has {used}; its budget is {of}. Finish with what is known, and say what is left undone.");
-        Said::new(text, format!("budget: {used} of {of}")).advising(Advice::AskHuman)
+        CommandText::new(text, format!("budget: {used} of {of}")).advising(Advice::AskHuman)
     }
 }
 
@@ -74,13 +64,11 @@ impl Rule for Settings {
 pub struct Spent {
     /// Time of its first event; 0 = it has not begun.
     pub began: EventTime,
-    /// Calls made.
     pub calls: u32,
-    /// Replies of the model.
     pub turns: u32,
     /// The last of them + 1; 0 = unknown.
     pub turn: u64,
-    /// Tokens in and out.
+    /// Input and output tokens of all events.
     pub tokens: u64,
     /// Millionths of a US dollar.
     pub cost_micro_usd: u64,

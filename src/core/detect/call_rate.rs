@@ -2,22 +2,23 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, halves, loop_identity};
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::history::History;
 use crate::detect::steps::pace::is_parallel;
 use crate::detect::steps::step::{Flags, Step};
 use crate::detect::swarm_repeat::{COUNTED, Counted};
+use crate::detect::text::{CommandText, TextContext};
 use crate::detect::weights::evidence::Marks;
 use crate::detect::weights::news;
-use crate::detect::words::{Said, Words};
 use crate::event::EventTime;
-use crate::setting::{BlockScope, Key, Kind, MODE, Mode, Needs, Shared, Table, ToolPolicy, count, millis, settings, words};
+use crate::setting::{
+    BlockScope, Key, Kind, MODE, Mode, Needs, SharedSettings, Table, ToolPolicy, count, millis, one_of, settings,
+};
 
 settings! {
-    /// `detectors.call_rate`.
     pub struct Settings {
         mode: Mode = r#""block""#, MODE, "";
-        count: Counted = r#""no_news""#, words(&COUNTED),
+        count: Counted = r#""no_news""#, one_of(&COUNTED),
             "no_news | all: all but successes that brought something new, and of equal calls of one turn the first; more calls than the limit are then told, not refused";
         limit: u32 = "20", Limit, "equal calls, times the tool's factor; so many pass, the next is refused";
         window_ms: i64 = "60_000", millis(1), "sliding window, ms of event time";
@@ -77,25 +78,18 @@ impl Rule for Settings {
         ..About::CALL
     };
 
-    fn threshold(&self) -> u32 {
-        self.limit
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::CallRate, self.mode, self.limit)
+            .blocking(self.limit.saturating_add(1), BlockScope::Fingerprint)
     }
 
-    fn block_at(&self) -> Option<u32> {
-        Some(self.limit.saturating_add(1))
-    }
-
-    fn block_scope(&self) -> BlockScope {
-        BlockScope::Fingerprint
-    }
-
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { evidence: self.count == Counted::NoNews, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
-        let (n, tool, seconds) = (words.count(), words.tool, words.finding.window / 1000);
-        let text = if words.is_block {
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let (n, tool, seconds) = (context.count(), context.tool, context.finding.window / 1000);
+        let text = if context.is_block {
             format!(
                 "CIRCUIT BREAKER: {tool} was called {} times with the same arguments within {seconds} s. This call is refused. Try a different \
                  approach.",
@@ -106,7 +100,7 @@ impl Rule for Settings {
                 "[System] You've called {tool} {n} times with the same arguments within {seconds} s. Ask less often, or for more at once."
             )
         };
-        Said::new(text, format!("{tool}: more than {} equal calls within {seconds} s", n - 1))
+        CommandText::new(text, format!("{tool}: more than {} equal calls within {seconds} s", n - 1))
     }
 }
 
@@ -115,7 +109,7 @@ impl Rule for Settings {
 fn showed_later(history: &History, call: &Step, step: &Step) -> bool {
     let between =
         history.ring().skip_while(|other| other.sequence <= call.sequence).take_while(|other| other.sequence < step.sequence);
-    call.evidence().marks.has(Marks::LITTLE) && between.take_while(|other| other.call != call.call).any(news::brings_news)
+    call.evidence().marks.contains(Marks::LITTLE) && between.take_while(|other| other.call != call.call).any(news::brings_news)
 }
 
 /// So many times as often as the limit allows, equal calls of one turn may be one batch; more of them are a loop within a turn.
@@ -130,12 +124,12 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
         return None;
     }
     let from = now.minus_ms(settings.window_ms);
-    let is_out = Flags(Flags::REFUSED.0 | Flags::OVER_RATE.0 | Flags::EXEMPT.0);
-    let kept = history.ring_back().take_while(|step| !step.flags.has(Flags::FORGOTTEN));
+    let is_out = Flags::REFUSED | Flags::OVER_RATE | Flags::EXEMPT;
+    let kept = history.ring_back().take_while(|step| !step.flags.contains(Flags::FORGOTTEN));
     let earlier = kept.skip_while(|earlier| earlier.sequence >= step.sequence);
     let equal: Vec<&Step> = earlier
         .take_while(|earlier| earlier.time > from)
-        .filter(|earlier| earlier.call == step.call && !earlier.flags.any(is_out))
+        .filter(|earlier| earlier.call == step.call && !earlier.flags.intersects(is_out))
         .collect();
     if equal.len() < limit as usize {
         return None;
@@ -146,7 +140,7 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
     // A batch is one piece of evidence: the calls of a fan-out are all made before the first answer is there.
     let may_be_batch = equal.len() < limit as usize * BATCH_FACTOR;
     let is_of_batch = |call: &Step, before: Option<&Step>| {
-        may_be_batch && call.flags.has(Flags::SAME_TURN) && before.is_some_and(|before| is_parallel(call, before))
+        may_be_batch && call.flags.contains(Flags::SAME_TURN) && before.is_some_and(|before| is_parallel(call, before))
     };
     let in_vain: Vec<&Step> = equal
         .iter()
@@ -157,7 +151,7 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
         })
         .map(|(call, _)| *call)
         .collect();
-    // Calls that brought something new, or are one batch, are many, and no loop: that is said, and not refused.
+    // Calls that brought something new, or are one batch, are many, and no loop: that is a nudge, and no refusal.
     let may_block = in_vain.len() >= limit as usize;
     let counted = if may_block { in_vain } else { equal };
     let oldest = counted.last().copied().unwrap_or(step);

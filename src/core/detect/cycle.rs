@@ -2,18 +2,17 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, halves, loop_identity};
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::history::History;
 use crate::detect::steps::pace::is_parallel;
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::words::{Said, Words};
-use crate::setting::{MODE, Mode, Needs, Shared, ToolPolicy, count, settings, steps};
+use crate::detect::text::{CommandText, TextContext};
+use crate::setting::{MODE, Mode, ToolPolicy, count, settings, steps};
 
 /// Calls of a round at most.
 const CALLS_MAX: usize = 8;
 
 settings! {
-    /// `detectors.cycle`.
     pub struct Settings {
         mode: Mode = r#""nudge""#, MODE, "";
         threshold: u32 = "4", count(2), "rounds of a finding, times the tool's factor";
@@ -34,33 +33,29 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::Cycle, self.mode, self.threshold)
     }
 
-    fn needs(&self, _: &Shared) -> Needs {
-        Needs::default()
-    }
-
-    fn words(&self, words: &Words<'_>) -> Said {
-        let (n, period) = (words.count(), words.finding.period);
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let (n, period) = (context.count(), context.finding.period);
         let what = if period == 1 {
-            format!("The same {} call was", words.tool)
+            format!("The same {} call was", context.tool)
         } else {
             format!("The same {period} calls in turn were")
         };
-        let text = format!("{what} made {n} times{}. If they bring nothing new, take another way.", words.span());
-        Said::new(text, format!("{n} rounds of {period} equal calls without a known answer{}", words.span()))
+        let text = format!("{what} made {n} times{}. If they bring nothing new, take another way.", context.span());
+        CommandText::new(text, format!("{n} rounds of {period} equal calls without a known answer{}", context.span()))
     }
 }
 
 /// Looks for rounds that end with the newest call.
 #[must_use]
 pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
-    if step.is_transparent() || history.ring().any(|earlier| earlier.flags.has(Flags::OBSERVED)) {
+    if step.is_transparent() || history.ring().any(|earlier| earlier.flags.contains(Flags::OBSERVED)) {
         return None;
     }
-    let factor = tool.scaled(1, step.flags.has(Flags::POLL)).max(1);
+    let factor = tool.scaled(1, step.flags.contains(Flags::POLL)).max(1);
     let rounds = settings.threshold.saturating_mul(factor);
     let calls: Vec<&Step> = history.counted_back_from(step).collect();
     (1..=settings.calls).find_map(|period| {
@@ -72,11 +67,7 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
         let mut round: Vec<[u64; 2]> = calls.iter().take(period as usize).map(|call| halves(call.call)).collect();
         round.sort_unstable();
         let identity = loop_identity(Family::Cycle, round.as_flattened());
-        let mut finding = Finding::new(Detector::Cycle, settings.mode, identity, count, rounds)
-            .confident(0.5, 0.05)
-            .spanning(first.sequence, step.sequence)
-            .patient(factor);
-        finding.period = period;
-        Some(finding)
+        let finding = Finding::new(Detector::Cycle, settings.mode, identity, count, rounds).confident(0.5, 0.05);
+        Some(Finding { period, ..finding.spanning(first.sequence, step.sequence).with_poll_factor(factor) })
     })
 }

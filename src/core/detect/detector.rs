@@ -1,19 +1,18 @@
 //! The closed list of detectors, by the names that policies, commands and metrics use.
 
 macro_rules! list {
-    ($($(#[$about:meta])* $Variant:ident = $number:literal, $name:ident;)*) => {
+    ($($Variant:ident = $number:literal, $name:ident;)*) => {
         /// A detector (page `detection`). The numbers are stored in steps and never reused.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Detector {
-            $($(#[$about])* $Variant = $number,)*
+            $($Variant = $number,)*
         }
 
         impl Detector {
             /// All of them, by number.
             pub const ALL: [Self; Self::COUNT] = [$(Self::$Variant),*];
 
-            /// How many there are.
             pub const COUNT: usize = [$($number),*].len();
 
             /// The name in policies, commands (`reason.code`) and metrics.
@@ -56,7 +55,6 @@ impl Detector {
         matches!(self, Self::TextOnly | Self::OwnWords)
     }
 
-    /// Its number, as stored.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8

@@ -1,4 +1,4 @@
-//! What a detector says, and which loop it means.
+//! What a detector has found, and which loop it means.
 
 use crate::detect::detector::Detector;
 use crate::detect::reference::category::Category;
@@ -9,15 +9,14 @@ use crate::setting::{BlockScope, Mode};
 /// A detector's yes at one event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// Who.
+    /// The detector that has found it.
     pub detector: Detector,
-    /// What it may do.
     pub mode: Mode,
-    /// Loop identity (page `detection`).
+    /// What the detector takes for one loop (page `detection`).
     pub identity: Hash64,
-    /// How many.
+    /// What was counted: steps, calls, texts or what a budget is of.
     pub count: u32,
-    /// From how many on.
+    /// Count from which on there is a finding.
     pub threshold: u32,
     /// Count of a block under this tool's factor; 0 = never.
     pub block_at: u32,
@@ -27,7 +26,7 @@ pub struct Finding {
     pub period: u32,
     /// 1 … 3 for detectors with tiers, else 0.
     pub tier: u8,
-    /// 0 … 1.
+    /// How certain the detector is, from 0 to 1.
     pub confidence: f64,
     /// Class of the step in the progress matrix.
     pub category: Category,
@@ -35,20 +34,20 @@ pub struct Finding {
     pub first: u64,
     /// Last step that was counted.
     pub last: u64,
-    /// The current step takes part. One that is not fresh is recorded, never published.
-    pub is_fresh: bool,
+    /// The current step takes part. One that is not current is recorded, never published.
+    pub is_current: bool,
     /// When its block would pass again by itself (`call_rate`).
     pub free_at: Option<EventTime>,
     /// What its block covers, where the finding knows better than the detector's settings.
     pub scope: Option<BlockScope>,
-    /// Times as many steps as usual until it is told again: above 1 for an agent that waits.
-    pub patience: u32,
+    /// Times as many steps as usual until it is published again: above 1 for an agent that waits.
+    pub poll_factor: u32,
     /// What was used up (`budget`).
     pub quantity: Option<Quantity>,
 }
 
 impl Finding {
-    /// A fresh finding without window, tier or block.
+    /// A current finding without window, tier or block.
     #[must_use]
     pub fn new(detector: Detector, mode: Mode, identity: Hash64, count: u32, threshold: u32) -> Self {
         Self {
@@ -65,10 +64,10 @@ impl Finding {
             category: Category::None,
             first: 0,
             last: 0,
-            is_fresh: true,
+            is_current: true,
             free_at: None,
             scope: None,
-            patience: 1,
+            poll_factor: 1,
             quantity: None,
         }
     }
@@ -102,14 +101,14 @@ impl Finding {
         self
     }
 
-    /// It is told again after so many times as many steps.
+    /// It is published again after so many times as many steps.
     #[must_use]
-    pub const fn patient(mut self, factor: u32) -> Self {
-        self.patience = factor;
+    pub const fn with_poll_factor(mut self, factor: u32) -> Self {
+        self.poll_factor = factor;
         self
     }
 
-    /// Counted in a window.
+    /// Sets the window that the count was made in.
     #[must_use]
     pub const fn within(mut self, window: u64) -> Self {
         self.window = window;
@@ -133,17 +132,14 @@ impl Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Quantity {
-    /// Calls.
     Calls = 1,
-    /// Calls of one tool.
     ToolCalls = 2,
-    /// Replies of the model.
     Turns = 3,
-    /// Tokens in and out.
+    /// Input and output tokens of all events.
     Tokens = 4,
     /// Millionths of a US dollar.
     Cost = 5,
-    /// Seconds of event time.
+    /// Seconds of event time since the first event.
     Wall = 6,
 }
 
@@ -155,27 +151,21 @@ pub enum Family {
     Repeat = 1,
     /// Oscillation, and cycles without answers.
     Cycle = 2,
-    /// Stuck.
+    /// Known outcomes of new calls: `stuck`.
     Outcome = 3,
-    /// Dead end.
+    /// An error that comes back: `dead_end`.
     Error = 4,
-    /// Semantic repeat.
+    /// Variations of one idea: `semantic_repeat`.
     Meaning = 5,
-    /// Failing tests.
     Test = 6,
-    /// Failing shell commands.
     Shell = 7,
     /// Text turns, and texts that repeat.
     Text = 8,
-    /// Exploration.
     Explore = 9,
-    /// A swarm's loop.
     Swarm = 10,
-    /// The rates.
     Rate = 11,
     /// Steps that bring nothing, whichever detector sees them.
     Evidence = 12,
-    /// Budgets.
     Budget = 13,
 }
 

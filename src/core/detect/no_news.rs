@@ -1,18 +1,18 @@
-//! `no_news`: the score says that step after step brings nothing that was not known, whatever is called. Page `detection`.
+//! `no_news`: by the score, step after step brings nothing that was not known, whatever is called. Page `detection`.
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::Finding;
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::history::History;
 use crate::detect::steps::step::Step;
+use crate::detect::steps::tally::Tally;
+use crate::detect::text::{CommandText, TextContext};
 use crate::detect::weights::evidence::Marks;
-use crate::detect::weights::news::{self, Tally};
-use crate::detect::weights::score::{self, TOLD_FROM};
-use crate::detect::words::{Said, Words};
-use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, settings};
+use crate::detect::weights::news;
+use crate::detect::weights::score;
+use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, settings};
 
 settings! {
-    /// `detectors.no_news`.
     pub struct Settings {
         mode: Mode = r#""block""#, MODE, "";
     }
@@ -32,29 +32,21 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    fn threshold(&self) -> u32 {
-        TOLD_FROM
+    fn counts(&self) -> CountSettings {
+        CountSettings::of_score(Detector::NoNews, self.mode, BlockScope::Tool)
     }
 
-    fn block_at(&self) -> Option<u32> {
-        Some(TOLD_FROM)
-    }
-
-    fn block_scope(&self) -> BlockScope {
-        BlockScope::Tool
-    }
-
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { evidence: true, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
-        let n = words.count();
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let n = context.count();
         let text = format!(
             "The last {n} steps have brought nothing that was not known before them. Write down what is known, decide what is still missing, and \
              take a step that can bring it."
         );
-        Said::new(text, format!("{n} steps in a row that brought nothing new{}", words.span()))
+        CommandText::new(text, format!("{n} steps in a row that brought nothing new{}", context.span()))
     }
 }
 
@@ -63,6 +55,6 @@ impl Rule for Settings {
 pub fn describe(settings: &Settings, history: &History, step: &Step) -> Finding {
     let mut barren = Tally::of(step);
     let before = news::since_message(history, step);
-    before.take_while(|earlier| earlier.evidence().marks.has(Marks::BARREN)).for_each(|earlier| barren.add(earlier));
-    score::finding(Detector::NoNews, settings.mode, barren, step).covering(BlockScope::Tool)
+    before.take_while(|earlier| earlier.evidence().marks.contains(Marks::BARREN)).for_each(|earlier| barren.add(earlier));
+    score::finding(&settings.counts(), barren, step).covering(BlockScope::Tool)
 }

@@ -1,23 +1,23 @@
-//! `own_words`: the agent says the same again and again. Page `detection`.
+//! `own_words`: the agent writes the same again and again. Page `detection`.
 
 use std::collections::VecDeque;
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::history::History;
+use crate::detect::steps::tally::Tally;
+use crate::detect::text::{CommandText, TextContext};
 use crate::detect::weights::news::{self, ALIKE_PERCENT};
-use crate::detect::words::{Said, Words};
 use crate::event::Message;
 use crate::identity::{Sketch, repeated_run, sketch_message};
 use crate::limits::OWN_TEXTS_MAX;
-use crate::setting::{MODE, Mode, Needs, Shared, count, settings};
+use crate::setting::{MODE, Mode, Needs, SharedSettings, count, settings};
 
-/// Words of a phrase.
+/// Length of a phrase that repeats in a text. Words.
 const PHRASE_WORDS: usize = 8;
 
 settings! {
-    /// `detectors.own_words`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "3", count(2), "nearly equal texts of a finding, with nothing new between them; at most 8 are kept";
@@ -39,28 +39,28 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::OwnWords, self.mode, self.threshold)
     }
 
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { evidence: true, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
-        let n = words.count();
-        if words.finding.period > 0 {
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let n = context.count();
+        if context.finding.period > 0 {
             let text = format!("Your last text repeats one phrase {n} times. Stop there, and take the next step of the task.");
-            return Said::new(text, format!("one phrase {n} times in one text"));
+            return CommandText::new(text, format!("one phrase {n} times in one text"));
         }
         let text = format!(
             "Your last texts say nearly the same {n} times, and nothing new has come between them. Do what they announce, or something else."
         );
-        Said::new(text, format!("{n} nearly equal texts of the agent"))
+        CommandText::new(text, format!("{n} nearly equal texts of the agent"))
     }
 }
 
-/// What the agent has said since a step last brought news.
+/// What the agent has written since a step last brought news.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OwnTexts {
     /// Its texts, oldest first; at most [`OWN_TEXTS_MAX`].
@@ -87,16 +87,10 @@ pub fn observe(settings: &Settings, own: &mut OwnTexts, history: &History, messa
     let phrases = message.text().map_or(0, |text| repeated_run(&text, PHRASE_WORDS)) as u32;
     let found = |count, threshold| {
         let newest = history.next_sequence().saturating_sub(1);
-        Finding::new(Detector::OwnWords, settings.mode, loop_identity(Family::Text, &[]), count, threshold)
-            .confident(0.5, 0.1)
-            .spanning(newest, newest)
+        let counts = CountSettings { threshold, ..settings.counts() };
+        let finding = counts.finding(Tally { count, first: newest }, newest, || loop_identity(Family::Text, &[]))?;
+        Some(finding.confident(0.5, 0.1))
     };
-    if alike >= settings.threshold {
-        return Some(found(alike, settings.threshold));
-    }
-    (phrases >= settings.phrase_times).then(|| {
-        let mut finding = found(phrases, settings.phrase_times);
-        finding.period = PHRASE_WORDS as u32;
-        finding
-    })
+    found(alike, settings.threshold)
+        .or_else(|| Some(Finding { period: PHRASE_WORDS as u32, ..found(phrases, settings.phrase_times)? }))
 }

@@ -1,16 +1,15 @@
 //! What follows from the list of detectors: their settings, and who answers for each.
 
 use crate::detect::detector::Detector;
-use crate::detect::rule::{About, Rule};
-use crate::detect::words::{Said, Words};
-use crate::setting::{BlockScope, Mode, Needs, Setting, Shared, Table, section_toml};
+use crate::detect::rule::{About, CountSettings, Rule};
+use crate::detect::text::{CommandText, TextContext};
+use crate::setting::{Mode, Needs, Setting, SharedSettings, Table, section_toml};
 
 macro_rules! table {
-    ($($(#[$about:meta])* $Variant:ident = $number:literal, $name:ident;)*) => {
-        /// Settings of every detector.
+    ($($Variant:ident = $number:literal, $name:ident;)*) => {
         #[derive(Debug, Clone, Default)]
         pub struct Detectors {
-            $($(#[$about])* pub $name: crate::detect::$name::Settings,)*
+            $(pub $name: crate::detect::$name::Settings,)*
         }
 
         impl Detectors {
@@ -34,47 +33,31 @@ macro_rules! table {
                 }
             }
 
-            /// Count of a finding, before factors of tools.
+            /// What the settings of a detector have in common with those of others. Counts are before factors of tools.
             #[must_use]
-            pub fn threshold(&self, detector: Detector) -> u32 {
+            pub fn counts(&self, detector: Detector) -> CountSettings {
                 match detector {
-                    $(Detector::$Variant => self.$name.threshold(),)*
-                }
-            }
-
-            /// Count of a block by a detector alone; `None` where the detector has no such setting.
-            fn count_of_blocks(&self, detector: Detector) -> Option<u32> {
-                match detector {
-                    $(Detector::$Variant => self.$name.block_at(),)*
-                }
-            }
-
-            /// What a block of a detector covers.
-            #[must_use]
-            pub fn block_scope(&self, detector: Detector) -> BlockScope {
-                match detector {
-                    $(Detector::$Variant => self.$name.block_scope(),)*
+                    $(Detector::$Variant => self.$name.counts(),)*
                 }
             }
 
             /// What a detector reads of each step while it runs.
-            fn needs_of(&self, detector: Detector, policy: &Shared) -> Needs {
+            fn needs_of(&self, detector: Detector, policy: &SharedSettings) -> Needs {
                 match detector {
                     $(Detector::$Variant => self.$name.needs(policy),)*
                 }
             }
 
-            /// What a detector says about its finding.
+            /// The text of a command, by the detector of its finding.
             #[must_use]
-            pub fn words(&self, words: &Words<'_>) -> Said {
-                match words.finding.detector {
-                    $(Detector::$Variant => self.$name.words(words),)*
+            pub fn text(&self, context: &TextContext<'_>) -> CommandText {
+                match context.finding.detector {
+                    $(Detector::$Variant => self.$name.text(context),)*
                 }
             }
         }
 
         impl Detector {
-            /// The detector, for people.
             #[must_use]
             pub const fn about(self) -> &'static About {
                 match self {
@@ -112,18 +95,18 @@ impl Detectors {
     /// Detectors in mode `block` that have no count of a block: by themselves they nudge at the most.
     #[must_use]
     pub fn that_only_nudge(&self) -> Vec<Detector> {
-        let only_nudges = |detector: &Detector| self.mode(*detector) == Mode::Block && self.count_of_blocks(*detector).is_none();
+        let only_nudges = |detector: &Detector| self.mode(*detector) == Mode::Block && self.counts(*detector).block_at.is_none();
         Detector::ALL.into_iter().filter(only_nudges).collect()
     }
 
     /// Count of a block by a detector alone, before factors of tools; 0 = never.
     #[must_use]
     pub fn block_at(&self, detector: Detector) -> u32 {
-        self.count_of_blocks(detector).unwrap_or_default()
+        self.counts(detector).block_at.unwrap_or_default()
     }
 
     /// What is computed of each step: what one of the running detectors reads.
-    pub(crate) fn needs(&self, policy: &Shared) -> Needs {
+    pub(crate) fn needs(&self, policy: &SharedSettings) -> Needs {
         let running = Detector::ALL.into_iter().filter(|detector| self.mode(*detector).is_on());
         running.fold(Needs::default(), |needs, detector| needs.and(self.needs_of(detector, policy)))
     }

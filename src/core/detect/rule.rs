@@ -1,7 +1,12 @@
-//! What every detector says about itself. The registry asks these questions; the answers stand in the detector's own file.
+//! What every detector has in its own file, and the registry asks for: what it looks for, its common settings, what it reads, its texts.
 
-use crate::detect::words::{Said, Words};
-use crate::setting::{BlockScope, Needs, Shared};
+use crate::detect::detector::Detector;
+use crate::detect::finding::Finding;
+use crate::detect::steps::step::Step;
+use crate::detect::steps::tally::Tally;
+use crate::detect::text::{CommandText, TextContext};
+use crate::identity::Hash64;
+use crate::setting::{BlockScope, Mode, Needs, SharedSettings, ToolPolicy};
 
 /// A detector, for people and for the parts of the program that treat detectors alike.
 #[derive(Debug, Clone, Copy)]
@@ -10,7 +15,7 @@ pub struct About {
     pub title: &'static str,
     /// When it has a finding. Markdown.
     pub rule: &'static str,
-    /// A session in which it speaks. Markdown.
+    /// A session in which it has one. Markdown.
     pub example: &'static str,
     /// When it has none although one might expect it. Markdown, one item each.
     pub silent: &'static [&'static str],
@@ -41,27 +46,61 @@ impl About {
     pub const CALL: Self = Self { repeats_call: true, ..Self::AGENT };
 }
 
-/// The settings of a detector answer for it.
+/// The settings that detectors have in common, whatever their keys are called.
+#[derive(Debug, Clone, Copy)]
+pub struct CountSettings {
+    /// The detector that they are of.
+    pub detector: Detector,
+    pub mode: Mode,
+    pub threshold: u32,
+    /// Count of a block by this detector alone: 0 = never, `None` = it has no such setting.
+    pub block_at: Option<u32>,
+    pub block_scope: BlockScope,
+}
+
+impl CountSettings {
+    /// Those of a detector that has no count of a block.
+    #[must_use]
+    pub const fn new(detector: Detector, mode: Mode, threshold: u32) -> Self {
+        Self { detector, mode, threshold, block_at: None, block_scope: BlockScope::Session }
+    }
+
+    /// The same with a count of a block; 0 = never.
+    #[must_use]
+    pub const fn blocking(self, block_at: u32, block_scope: BlockScope) -> Self {
+        Self { block_at: Some(block_at), block_scope, ..self }
+    }
+
+    /// Both counts under the factor of a step's tool.
+    #[must_use]
+    pub fn scaled(self, step: &Step, tool: &ToolPolicy) -> Self {
+        let scaled = |count| step.scaled(tool, count);
+        Self { threshold: scaled(self.threshold), block_at: self.block_at.map(scaled), ..self }
+    }
+
+    /// The finding about what was counted up to the step `newest`; `None` below the threshold, and then no identity is computed.
+    #[must_use]
+    pub fn finding(&self, counted: Tally, newest: u64, identity: impl FnOnce() -> Hash64) -> Option<Finding> {
+        (counted.count >= self.threshold).then(|| {
+            Finding::new(self.detector, self.mode, identity(), counted.count, self.threshold)
+                .blocking_at(self.block_at.unwrap_or_default())
+                .spanning(counted.first, newest)
+        })
+    }
+}
+
+/// What the settings of a detector answer for it.
 pub(crate) trait Rule {
-    /// The detector, for people.
     const ABOUT: About;
 
-    /// Count of a finding, before factors of tools.
-    fn threshold(&self) -> u32;
-
-    /// Count of a block by this detector alone, before factors of tools: 0 = never, `None` = it has no such setting.
-    fn block_at(&self) -> Option<u32> {
-        None
-    }
-
-    /// What its block covers.
-    fn block_scope(&self) -> BlockScope {
-        BlockScope::Session
-    }
+    /// What its settings have in common with those of others. Counts are before factors of tools.
+    fn counts(&self) -> CountSettings;
 
     /// What it reads of each step while it runs.
-    fn needs(&self, policy: &Shared) -> Needs;
+    fn needs(&self, _policy: &SharedSettings) -> Needs {
+        Needs::default()
+    }
 
-    /// What is said about a finding.
-    fn words(&self, words: &Words<'_>) -> Said;
+    /// The text of a command about a finding.
+    fn text(&self, context: &TextContext<'_>) -> CommandText;
 }

@@ -1,17 +1,17 @@
-//! `similar_failures`: the score says that calls fail alike, however they are varied. Page `detection`.
+//! `similar_failures`: by the score, calls fail alike, however they are varied. Page `detection`.
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::Finding;
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::history::History;
 use crate::detect::steps::step::Step;
-use crate::detect::weights::news::{self, Tally, Turns, fails_alike};
-use crate::detect::weights::score::{self, TOLD_FROM};
-use crate::detect::words::{Said, Words};
-use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, settings};
+use crate::detect::steps::tally::Tally;
+use crate::detect::text::{CommandText, TextContext};
+use crate::detect::weights::news::{self, Turns, fails_alike};
+use crate::detect::weights::score;
+use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, settings};
 
 settings! {
-    /// `detectors.similar_failures`.
     pub struct Settings {
         mode: Mode = r#""block""#, MODE, "";
     }
@@ -32,33 +32,25 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    fn threshold(&self) -> u32 {
-        TOLD_FROM
+    fn counts(&self) -> CountSettings {
+        CountSettings::of_score(Detector::SimilarFailures, self.mode, BlockScope::Tool)
     }
 
-    fn block_at(&self) -> Option<u32> {
-        Some(TOLD_FROM)
-    }
-
-    fn block_scope(&self) -> BlockScope {
-        BlockScope::Tool
-    }
-
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { evidence: true, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
-        let (n, tool) = (words.count(), words.tool);
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let (n, tool) = (context.count(), context.tool);
         let text = format!(
             "{n} of the last {tool} calls have failed in the same way, whatever was varied. Find out why before the next try, or take another \
              way."
         );
-        Said::new(text, format!("{tool}: {n} failures alike{}", words.span()))
+        CommandText::new(text, format!("{tool}: {n} failures alike{}", context.span()))
     }
 }
 
-/// The finding about a failure with which the score has reached its bound: the failures of its tool that say the same.
+/// The finding about a failure with which the score has reached its bound: the failures of its tool that are alike.
 #[must_use]
 pub fn describe(settings: &Settings, history: &History, step: &Step) -> Finding {
     let (mut turns, mut alike) = (Turns::of(step), Tally::of(step));
@@ -67,5 +59,5 @@ pub fn describe(settings: &Settings, history: &History, step: &Step) -> Finding 
             alike.add(earlier);
         }
     }
-    score::finding(Detector::SimilarFailures, settings.mode, alike, step).covering(BlockScope::Tool)
+    score::finding(&settings.counts(), alike, step).covering(BlockScope::Tool)
 }

@@ -1,17 +1,17 @@
-//! `similar_repeat`: the score says that one call, or nearly the same one, goes round. Page `detection`.
+//! `similar_repeat`: by the score, one call, or nearly the same one, goes round. Page `detection`.
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::Finding;
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::history::History;
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::weights::news::{self, Likeness, Tally, Turns, differs_in_numbers, is_answered_alike, likeness};
-use crate::detect::weights::score::{self, TOLD_FROM};
-use crate::detect::words::{Said, Words};
-use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, settings};
+use crate::detect::steps::tally::Tally;
+use crate::detect::text::{CommandText, TextContext};
+use crate::detect::weights::news::{self, Likeness, Turns, differs_in_numbers, is_answered_alike, likeness};
+use crate::detect::weights::score;
+use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, settings};
 
 settings! {
-    /// `detectors.similar_repeat`.
     pub struct Settings {
         mode: Mode = r#""block""#, MODE, "off | shadow | nudge | block, here and below";
     }
@@ -34,30 +34,22 @@ impl Rule for Settings {
         swept: None,
     };
 
-    fn threshold(&self) -> u32 {
-        TOLD_FROM
+    fn counts(&self) -> CountSettings {
+        CountSettings::of_score(Detector::SimilarRepeat, self.mode, BlockScope::Fingerprint)
     }
 
-    fn block_at(&self) -> Option<u32> {
-        Some(TOLD_FROM)
-    }
-
-    fn block_scope(&self) -> BlockScope {
-        BlockScope::Fingerprint
-    }
-
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { evidence: true, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
-        let (n, tool, span) = (words.count(), words.tool, words.span());
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let (n, tool, span) = (context.count(), context.tool, context.span());
         let text = format!(
             "The same or nearly the same {tool} call has returned much the same {} {n} times{span}. Another call of this kind is not likely to \
              bring anything new. Use what is known already, or take another way.",
-            if words.flags.has(Flags::OK) { "result" } else { "failure" }
+            if context.flags.contains(Flags::OK) { "result" } else { "failure" }
         );
-        Said::new(text, format!("{tool}: {n} similar calls with similar answers{span}"))
+        CommandText::new(text, format!("{tool}: {n} similar calls with similar answers{span}"))
     }
 }
 
@@ -74,5 +66,5 @@ pub fn describe(settings: &Settings, history: &History, step: &Step) -> Finding 
         }
     }
     let scope = if are_equal { BlockScope::Fingerprint } else { BlockScope::Tool };
-    score::finding(Detector::SimilarRepeat, settings.mode, alike, step).covering(scope)
+    score::finding(&settings.counts(), alike, step).covering(scope)
 }

@@ -1,27 +1,29 @@
 //! `swarm_repeat`: one call all over a swarm (attocode). Counted by the swarm stage; which calls count is decided in `in_vain`. Page `detection`.
 
-use crate::detect::rule::{About, Rule};
-use crate::detect::words::{Said, Words};
+use crate::detect::detector::Detector;
+use crate::detect::rule::{About, CountSettings, Rule};
+use crate::detect::text::{CommandText, TextContext};
 use crate::limits::{POLICY_MS_MAX, SWARM_KEYS_MAX, SWARM_PANE_LIFE_MS_MIN, SWARM_PANES_MAX, SWARM_WORKERS_MAX};
-use crate::setting::{BLOCK_AT, Check, Key, Kind, MODE, Mode, Needs, Shared, count, millis, settings, steps, words};
+use crate::setting::{
+    BlockAt, BlockScope, Check, Key, Kind, MODE, Mode, Needs, SharedSettings, count, millis, one_of, settings, steps,
+};
 
 settings! {
-    /// `detectors.swarm_repeat`.
     pub struct Settings {
         mode: Mode = r#""nudge""#, MODE, "";
-        count: Counted = r#""no_news""#, words(&COUNTED),
+        count: Counted = r#""no_news""#, one_of(&COUNTED),
             "no_news | all: calls that failed or brought their agent nothing new; fifty that read one file are work";
         threshold: u32 = "10", count(1), "calls of a finding";
         workers_min: u32 = "2", WorkersMin, "distinct workers of a finding: one alone is another detector's business";
-        worker: Worker = r#""session""#, words(&WORKERS),
+        worker: Worker = r#""session""#, one_of(&WORKERS),
             "session | agent: what counts as one worker; a session may give its calls as many agents as it likes";
         window_ms: i64 = "1_800_000", WholePanes { panes_max: Some(SWARM_PANES_MAX as i64) },
             "sliding window, ms of event time; 0 = never forgets, and tells each step once for ever";
         pane_ms: i64 = "60_000", PaneMs, "slice of the window, ms; must divide window_ms and cooldown_ms";
-        steps: SwarmSteps = r#""once""#, words(&STEPS),
+        steps: SwarmSteps = r#""once""#, one_of(&STEPS),
             "once | double | each: fifty agents at one dead endpoint are one event, not three";
-        block_at: u32 = "40", BLOCK_AT, "calls of a block in mode block; 0 = never";
-        notify: Notify = r#""contributors""#, words(&NOTIFY),
+        block_at: u32 = "40", BlockAt, "calls of a block in mode block; 0 = never";
+        notify: Notify = r#""contributors""#, one_of(&NOTIFY),
             "contributors | latest: each agent at its next such call, or the one whose call came last";
         cooldown_ms: i64 = "600_000", WholePanes { panes_max: None }, "period within which a step is told once, ms; 0 = one endless period";
         workers_max: u32 = "256", steps(1, SWARM_WORKERS_MAX),
@@ -33,14 +35,14 @@ settings! {
 /// What counts as one worker of a swarm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Worker {
-    /// A session, whatever agents it says its calls are of: names within a session cost it nothing.
+    /// A session, whatever agents it names as callers: names within a session cost it nothing.
     #[default]
     Session,
     /// Each agent of a session (attocode).
     Agent,
 }
 
-/// Which steps of a swarm counter are told.
+/// Which steps of a swarm counter are published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SwarmSteps {
     /// The threshold, and in mode `block` `block_at`.
@@ -81,7 +83,6 @@ impl Counted {
     }
 }
 
-/// Words of [`Counted`].
 pub(super) const COUNTED: [(&str, Counted); 2] = [("no_news", Counted::NoNews), ("all", Counted::All)];
 const WORKERS: [(&str, Worker); 2] = [("session", Worker::Session), ("agent", Worker::Agent)];
 const STEPS: [(&str, SwarmSteps); 3] = [("once", SwarmSteps::Once), ("double", SwarmSteps::Double), ("each", SwarmSteps::Each)];
@@ -98,7 +99,6 @@ pub(super) fn few_panes(check: &mut Check, path: &str, pane_ms: i64, window_ms: 
     });
 }
 
-/// Slice of the window.
 struct PaneMs;
 
 impl Kind for PaneMs {
@@ -187,24 +187,20 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::SwarmRepeat, self.mode, self.threshold).blocking(self.block_at, BlockScope::Session)
     }
 
-    fn block_at(&self) -> Option<u32> {
-        Some(self.block_at)
-    }
-
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { fingerprint: true, swarm: true, evidence: self.count == Counted::NoNews, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
-        let (n, tool, workers) = (words.count(), words.tool, words.workers);
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let (n, tool, workers) = (context.count(), context.tool, context.workers);
         let text = format!(
             "[System] GLOBAL DOOM LOOP: {n} calls to {tool} across {workers} workers, all on the same target. 1. Use a fundamentally \
              different strategy. 2. Do NOT retry the same tool with the same parameters. 3. Reconsider the goal."
         );
-        Said::new(text, format!("{tool}: {n} calls by {workers} workers of one swarm"))
+        CommandText::new(text, format!("{tool}: {n} calls by {workers} workers of one swarm"))
     }
 }

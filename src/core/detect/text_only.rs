@@ -2,13 +2,13 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
-use crate::detect::rule::{About, Rule};
-use crate::detect::words::{Said, Words};
+use crate::detect::rule::{About, CountSettings, Rule};
+use crate::detect::steps::tally::Tally;
+use crate::detect::text::{CommandText, TextContext};
 use crate::identity::Hash64;
-use crate::setting::{MODE, Mode, Needs, Shared, count, millis, settings};
+use crate::setting::{MODE, Mode, count, millis, settings};
 
 settings! {
-    /// `detectors.text_only`.
     pub struct Settings {
         mode: Mode = r#""nudge""#, MODE, "";
         threshold: u32 = "4", count(1),
@@ -33,25 +33,20 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::TextOnly, self.mode, self.threshold)
     }
 
-    fn needs(&self, _: &Shared) -> Needs {
-        Needs::default()
-    }
-
-    fn words(&self, words: &Words<'_>) -> Said {
-        let n = words.count();
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let n = context.count();
         let text = format!(
             "[System] You've produced {n} text-only responses without using tools. Pick the most important remaining task, do it, and \
              use tools NOW. No further status summary."
         );
-        Said::new(text, format!("{n} text turns without a call"))
+        CommandText::new(text, format!("{n} text turns without a call"))
     }
 }
 
-/// Texts in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Texts {
     /// Turns of text in a row.
@@ -88,9 +83,7 @@ pub fn observe(settings: &Settings, texts: &mut Texts, text: &Text) -> Option<Fi
     let newest_step = text.next_step.saturating_sub(1);
     texts.turn = text.turn;
     texts.turns = texts.turns.saturating_add(1);
-    (texts.turns >= settings.threshold).then(|| {
-        Finding::new(Detector::TextOnly, settings.mode, loop_identity(Family::Text, &[]), texts.turns, settings.threshold)
-            .confident(0.5, 0.1)
-            .spanning(newest_step, newest_step)
-    })
+    let turns = Tally { count: texts.turns, first: newest_step };
+    let finding = settings.counts().finding(turns, newest_step, || loop_identity(Family::Text, &[]))?;
+    Some(finding.confident(0.5, 0.1))
 }

@@ -6,7 +6,7 @@ use crate::engine::context::Context;
 use crate::engine::deciding::decide::decide;
 use crate::engine::due;
 use crate::engine::effects::Effects;
-use crate::engine::input::{Input, Place};
+use crate::engine::input::{Input, SourcePosition};
 use crate::engine::observe::{Recorded, observe};
 use crate::engine::publishing::command::ReasonCode;
 use crate::engine::publishing::publish::publish;
@@ -33,13 +33,11 @@ impl SessionEngine {
         Self { app: app.into(), policy }
     }
 
-    /// The policy in force.
     #[must_use]
     pub const fn policy(&self) -> &Arc<Policy> {
         &self.policy
     }
 
-    /// The application's name.
     #[must_use]
     pub fn app(&self) -> &str {
         &self.app
@@ -66,7 +64,14 @@ impl SessionEngine {
     }
 
     /// The walk of an event, and what comes before and after it.
-    fn event(&self, subject: &SubjectKey, session: &mut Session, event: &Event<'_>, place: Place<'_>, out: &mut Effects) {
+    fn event(
+        &self,
+        subject: &SubjectKey,
+        session: &mut Session,
+        event: &Event<'_>,
+        place: SourcePosition<'_>,
+        out: &mut Effects,
+    ) {
         self.begin(session, event, out);
         let id = hash_text(&event.id).hash64();
         if session.history.knows_event(id) || session.head.recent_events.contains(&id) {
@@ -104,7 +109,7 @@ impl SessionEngine {
         session: &Session,
         event: &'a Event<'a>,
         id: Hash64,
-        place: Place<'a>,
+        place: SourcePosition<'a>,
     ) -> Context<'a> {
         let time = event.time.max(session.head.time);
         Context {

@@ -1,7 +1,7 @@
 //! What is known of the event that is decided about.
 
 use crate::engine::effects::{RecipeForm, SwarmCall, SwarmCallKey};
-use crate::engine::input::Place;
+use crate::engine::input::SourcePosition;
 use crate::engine::publishing::command::{Origin, Trigger};
 use crate::engine::subject::SubjectKey;
 use crate::event::{Event, EventKind, EventTime};
@@ -10,19 +10,15 @@ use crate::policy::{Evaluate, Policy};
 
 /// What every decision about one event needs to know.
 pub(super) struct Context<'a> {
-    /// The application's name.
     pub app: &'a str,
     /// What it is judged under.
     pub policy: &'a Policy,
-    /// Whose session.
     pub subject: &'a SubjectKey,
-    /// The event.
     pub event: &'a Event<'a>,
-    /// Hash of its id.
+    /// Hash of the event's id.
     pub id: Hash64,
-    /// Its place.
-    pub place: Place<'a>,
-    /// Session time at it.
+    pub place: SourcePosition<'a>,
+    /// Time of the session at the event; it never goes back.
     pub time: EventTime,
     /// Event time since the event before it, milliseconds.
     pub pause_ms: i64,

@@ -13,7 +13,7 @@ use crate::policy::Policy;
 const IDLE_SLACK: i64 = 16;
 
 /// Armed once and moved only forward by its own firing; an end brings it closer (rule I5). A session whose clock lags behind the
-/// watermark would be idle by its own time while it still speaks. There the watermark says when it spoke last, and the timer moves a
+/// watermark would be idle by its own time while it still speaks. There the watermark shows when it spoke last, and the timer moves a
 /// little further than it must, so that it does not move with each event.
 pub(super) fn arm_idle(policy: &Policy, session: &mut Session, watermark: EventTime, out: &mut Effects) {
     let head = &mut session.head;
@@ -75,7 +75,7 @@ pub(super) fn fire(policy: &Policy, session: &mut Session, kind: TimerKind, at: 
 fn close_open_calls(policy: &Policy, session: &mut Session, at: EventTime, out: &mut Effects) {
     let mut overdue = Vec::new();
     let mut next: Option<EventTime> = None;
-    for step in session.history.ring().filter(|step| step.flags.has(Flags::OPEN)) {
+    for step in session.history.ring().filter(|step| step.flags.contains(Flags::OPEN)) {
         let closes_at = step.time.plus_ms(session.head.lag_ms).plus_ms(policy.open_call_ms);
         if closes_at <= at {
             overdue.push(step.sequence);

@@ -8,7 +8,7 @@ use crate::engine::publishing::command::{Command, IdentityRecipe};
 use crate::engine::subject::SubjectKey;
 use crate::engine::timer::TimerChange;
 use crate::event::{Ack, EventTime};
-use crate::identity::Hash128;
+use crate::identity::{CallRules, Hash128};
 use crate::policy::{Detector, Policy};
 
 /// Effects of one input. Reused from input to input: [`Effects::clear`] keeps the allocations.
@@ -16,11 +16,10 @@ use crate::policy::{Detector, Policy};
 pub struct Effects {
     /// What the step shows that this event completed.
     pub measured: Option<Measured>,
-    /// Commands in order.
+    /// Commands, in the order of their publishing.
     pub commands: Vec<Command>,
     /// The subject's live verdicts changed: its state row is to be written, or its tombstone.
     pub verdicts_changed: bool,
-    /// Timers moved.
     pub timers: Vec<TimerChange>,
     /// Calls for the swarm stage.
     pub counts: Vec<SwarmCall>,
@@ -41,6 +40,7 @@ pub struct Effects {
 impl Effects {
     /// Empties everything, keeps the memory.
     pub fn clear(&mut self) {
+        self.measured = None;
         self.commands.clear();
         self.verdicts_changed = false;
         self.timers.clear();
@@ -57,15 +57,12 @@ impl Effects {
 /// One call as the swarm stage counts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwarmCall {
-    /// What is counted.
     pub key: SwarmCallKey,
-    /// Tool, for the text.
+    /// Name of the tool, for the text.
     pub tool: String,
     /// How a worker recomputes the identity.
     pub form: RecipeForm,
-    /// Session of the caller.
     pub session_id: String,
-    /// Agent of the caller.
     pub agent_id: String,
     /// Event time of the call.
     pub time: EventTime,
@@ -76,13 +73,13 @@ pub struct SwarmCall {
 /// Which recipe a worker recomputes an identity with; its lists are added once per report, not per call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecipeForm {
-    /// Tool and canonical arguments.
+    /// It is made of tool and canonical arguments.
     Call,
     /// Tool, target and what is kept beside it.
     Coarse,
-    /// Canonical arguments alone.
+    /// It is made of canonical arguments alone.
     Args,
-    /// Not to be recomputed.
+    /// No worker can recompute it.
     Opaque,
 }
 
@@ -93,7 +90,7 @@ impl RecipeForm {
     pub const fn of_fingerprint(step: &Step) -> Self {
         if step.fingerprint.0 == step.call.0 {
             Self::Call
-        } else if step.flags.has(Flags(Flags::SHELL.0 | Flags::READ.0)) {
+        } else if step.flags.contains(Flags::SHELL_READ) {
             Self::Opaque
         } else {
             Self::Coarse
@@ -104,12 +101,9 @@ impl RecipeForm {
     #[must_use]
     pub fn recipe(self, policy: &Policy, tool: &str) -> IdentityRecipe {
         match self {
-            Self::Call => {
-                let rules = &policy.tools.get(tool).call;
-                IdentityRecipe::Call { args: Arc::clone(&rules.args), args_ignored: Arc::clone(&rules.args_ignored) }
-            }
-            Self::Coarse => IdentityRecipe::Coarse { args: Arc::clone(&policy.identity.fingerprint.args) },
-            Self::Args => IdentityRecipe::Args,
+            Self::Call => IdentityRecipe::Call(policy.tools.get(tool).call.clone()),
+            Self::Coarse => IdentityRecipe::Coarse(Arc::clone(&policy.identity.fingerprint.args)),
+            Self::Args => IdentityRecipe::Args(CallRules::default()),
             Self::Opaque => IdentityRecipe::Opaque,
         }
     }
@@ -120,18 +114,16 @@ impl RecipeForm {
 pub enum SwarmCallKey {
     /// `swarm_repeat`: a fingerprint in a swarm.
     Swarm {
-        /// Tenant; empty = none.
+        /// Name of the tenant; an empty one is none.
         tenant: String,
-        /// Swarm.
         swarm_id: String,
-        /// Fingerprint.
         fingerprint: Hash128,
     },
     /// `fleet_rate`: a call or definition in the whole fleet.
     Fleet {
-        /// Tenant; empty = none.
+        /// Name of the tenant; an empty one is none.
         tenant: String,
-        /// Key of the rate.
+        /// Hash of what the rate counts.
         fingerprint: Hash128,
     },
 }
@@ -150,9 +142,8 @@ impl SwarmCallKey {
 /// Counters of a swarm to be forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwarmReset {
-    /// Tenant; empty = none.
+    /// Name of the tenant; an empty one is none.
     pub tenant: String,
-    /// Swarm.
     pub swarm_id: String,
     /// Calls up to this time no longer count.
     pub time: EventTime,
@@ -161,7 +152,7 @@ pub struct SwarmReset {
 /// What was noticed while applying one input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineCounters {
-    /// A redelivered event.
+    /// The event was delivered before.
     pub duplicate: bool,
     /// Event time moved up to the session's last time.
     pub late: bool,
@@ -173,7 +164,6 @@ pub struct EngineCounters {
     pub seq_disorder: bool,
     /// A result without a call.
     pub orphan_result: bool,
-    /// A new session began.
     pub session_began: bool,
     /// A refused call: by a command of ours, or by another policy.
     pub denied: Option<DeniedBy>,
@@ -181,9 +171,9 @@ pub struct EngineCounters {
     pub ack: Option<Ack>,
     /// First step after a nudge, and who had nudged.
     pub nudge_response: Option<(Detector, NudgeResponse)>,
-    /// Tokens that the event says, where a detector of mode `nudge` or `block` found a loop at it.
+    /// Tokens that the event reports, where a detector of mode `nudge` or `block` found a loop at it.
     pub loop_tokens: u64,
-    /// Cost that it says, millionths of a US dollar.
+    /// Cost that it reports, millionths of a US dollar.
     pub loop_cost_micro_usd: u64,
     /// 1 where the first live block was placed, -1 where the last one is gone.
     pub blocked_delta: i32,
@@ -193,16 +183,15 @@ pub struct EngineCounters {
     pub swarm_lag: u32,
     /// Calls of agents beyond `workers_max`: they count, their number does not.
     pub swarm_further: u32,
-    /// Steps that one report crossed beyond [`crate::limits::SWARM_STEPS_MAX`]: not told.
+    /// Steps that one report crossed beyond [`crate::limits::SWARM_STEPS_MAX`]: not published.
     pub swarm_steps: u32,
     /// A block that was not placed because as many as may be are in force.
     pub block_left_out: bool,
 }
 
-/// Who refused a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeniedBy {
-    /// A block of ours.
+    /// A block of this program.
     Us,
     /// A permission rule, a person.
     Other,
@@ -211,10 +200,9 @@ pub enum DeniedBy {
 /// What an agent did after a nudge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NudgeResponse {
-    /// Something else.
+    /// It did something else than before.
     Changed,
-    /// The same again.
+    /// It made the same call again.
     Repeated,
-    /// It ended.
     Ended,
 }

@@ -5,12 +5,9 @@ use crate::event::{Event, EventTime};
 
 /// Where the record behind an input lies; copied into the commands it causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place<'a> {
-    /// Topic.
+pub struct SourcePosition<'a> {
     pub topic: &'a str,
-    /// Partition.
     pub partition: u32,
-    /// Offset.
     pub offset: u64,
     /// How far event time has come in its task, this record included.
     pub watermark: EventTime,
@@ -20,9 +17,9 @@ pub struct Place<'a> {
 #[derive(Debug, Clone, Copy)]
 pub enum Input<'a> {
     /// An event of this very agent.
-    Event(&'a Event<'a>, Place<'a>),
+    Event(&'a Event<'a>, SourcePosition<'a>),
     /// A `reset` with scope `session` that another agent of the session received.
-    Reset(&'a Event<'a>, Place<'a>),
+    Reset(&'a Event<'a>, SourcePosition<'a>),
     /// A timer of this session fell due. The time is its due time.
     Timer(TimerKind, EventTime),
 }

@@ -1,6 +1,6 @@
 //! Rare paths, named: each mark belongs to a golden case that reaches it.
 
-/// A rare path taken.
+/// A rare path that an input took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
     /// The ring was full and its oldest step left.
@@ -26,7 +26,6 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// Every mark.
     pub const ALL: [Self; 10] = [
         Self::RingWrapped,
         Self::RingResized,

@@ -35,7 +35,7 @@ pub use apply::SessionEngine;
 pub use deciding::episode::{Episode, Track};
 pub use deciding::fusion::{Fused, Recommended, fuse};
 pub use effects::*;
-pub use input::{Input, Place};
+pub use input::{Input, SourcePosition};
 pub use marks::Mark;
 pub use publishing::command::*;
 pub use publishing::verdicts::Verdicts;

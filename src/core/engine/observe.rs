@@ -35,9 +35,8 @@ pub(super) struct Recorded<'p> {
 /// A block of `stagnation` or `stuck` in force.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MatrixBlock {
-    /// Which of the two.
     pub detector: Detector,
-    /// Its loop.
+    /// Loop identity of its episode.
     pub identity: Hash64,
     /// The count that it was given at.
     pub count: u32,
@@ -47,7 +46,7 @@ pub(super) struct MatrixBlock {
 pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &History, streaks: &mut Streaks) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some((message, text)) = recorded.text {
-        observe_text(policy, (message, text), history, streaks, &mut findings);
+        observe_text(policy, message, &text, history, streaks, &mut findings);
     }
     let step = recorded.step.and_then(|(sequence, tool)| Some((history.get(sequence)?, tool)));
     if let Some((step, tool)) = step.filter(|_| recorded.is_requested) {
@@ -64,7 +63,7 @@ pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &Histor
     }
     if recorded.compares_calls {
         findings.extend(compare_calls(policy, recorded, history, streaks));
-    } else if let Some((step, tool)) = step.filter(|(step, _)| step.flags.has(Flags::REFUSED)) {
+    } else if let Some((step, tool)) = step.filter(|(step, _)| step.flags.contains(Flags::REFUSED)) {
         let settings = &policy.detectors.exact_repeat;
         if settings.mode.is_on() {
             findings.extend(exact_repeat::still_in_window(settings, tool, history, step));
@@ -72,10 +71,10 @@ pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &Histor
     }
     if let Some((step, tool)) = step.filter(|_| recorded.is_completed) {
         if step.is_evidence() {
-            findings.extend(observe_score(policy, (tool, recorded.waiting), history, step, streaks.score));
+            findings.extend(observe_score(policy, tool, recorded.waiting, history, step, streaks.score));
         }
         if !step.is_transparent() {
-            observe_outcome(policy, (tool, recorded.matrix_block), history, step, streaks, &mut findings);
+            observe_outcome(policy, tool, recorded.matrix_block, history, step, streaks, &mut findings);
         }
     }
     findings
@@ -84,14 +83,15 @@ pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &Histor
 /// What looks at a text of the agent.
 fn observe_text(
     policy: &Policy,
-    (message, text): (&Message<'_>, Text),
+    message: &Message<'_>,
+    text: &Text,
     history: &History,
     streaks: &mut Streaks,
     findings: &mut Vec<Finding>,
 ) {
     let detectors = &policy.detectors;
     if detectors.text_only.mode.is_on() {
-        findings.extend(text_only::observe(&detectors.text_only, &mut streaks.texts, &text));
+        findings.extend(text_only::observe(&detectors.text_only, &mut streaks.texts, text));
     }
     if detectors.own_words.mode.is_on() {
         findings.extend(own_words::observe(&detectors.own_words, &mut streaks.own_texts, history, message));
@@ -113,7 +113,7 @@ fn compare_calls(policy: &Policy, recorded: &Recorded<'_>, history: &History, st
         None if near.mode.is_on() => near_repeat::observe(near, tool, &streaks.near, step)?,
         None => return None,
     };
-    if found.is_fresh && found.tier > 0 {
+    if found.is_current && found.tier > 0 {
         streaks.near_tier = streaks.near_tier.max(found.tier);
         found.tier = streaks.near_tier;
     }
@@ -123,7 +123,8 @@ fn compare_calls(policy: &Policy, recorded: &Recorded<'_>, history: &History, st
 /// What looks at the outcome of a counted step.
 fn observe_outcome(
     policy: &Policy,
-    (tool, matrix_block): (&ToolPolicy, Option<MatrixBlock>),
+    tool: &ToolPolicy,
+    matrix_block: Option<MatrixBlock>,
     history: &History,
     step: &Step,
     streaks: &mut Streaks,
@@ -167,7 +168,8 @@ fn observe_outcome(
 /// included.
 fn observe_score(
     policy: &Policy,
-    (tool, waiting): (&ToolPolicy, Waiting),
+    tool: &ToolPolicy,
+    waiting: Waiting,
     history: &History,
     step: &Step,
     score: Score,
@@ -190,14 +192,14 @@ fn observe_score(
         return None;
     }
     finding.confidence = score.confidence();
-    // Who waits, and what takes its time, is told at the most: a block is for what was compared and found the same.
-    let is_conclusive = waiting == Waiting::No && facts.any(Facts::CONCLUSIVE) && !step.flags.has(Flags::CUT);
-    let is_slow = !step.failed() && step.evidence().marks.has(Marks::SLOW);
+    // Who waits, and what takes its time, is nudged at the most: a block is for what was compared and found the same.
+    let is_conclusive = waiting == Waiting::No && facts.any(Facts::CONCLUSIVE) && !step.flags.contains(Flags::CUT);
+    let is_slow = !step.failed() && step.evidence().marks.contains(Marks::SLOW);
     if is_conclusive && !is_slow && score.sum >= weights.block_at {
         finding = finding.blocking_at(1);
     }
-    let patience = if waiting == Waiting::No && !is_slow { 1 } else { tool.scaled(1, true) };
-    Some(finding.patient(patience))
+    let poll_factor = if waiting == Waiting::No && !is_slow { 1 } else { tool.scaled(1, true) };
+    Some(finding.with_poll_factor(poll_factor))
 }
 
 /// The finding that renews a block of the progress matrix.

@@ -16,9 +16,9 @@ use crate::policy::Detector;
 pub struct Head {
     /// Record timestamp (ms) at which this state began; above every former one.
     pub epoch: i64,
-    /// Commands so far.
+    /// Number of commands so far.
     pub live_seq: u64,
-    /// Shadow commands so far.
+    /// Number of shadow commands so far.
     pub shadow_seq: u64,
     /// Largest event time so far.
     pub time: EventTime,
@@ -41,7 +41,6 @@ pub struct Head {
     pub user_texts: VecDeque<Sketch>,
     /// Words of people's last texts that could name something, oldest first; at most `USER_WORDS_MAX` of `USER_NAMING_TEXTS_MAX` texts.
     pub user_words: VecDeque<Box<[u16]>>,
-    /// Scalars of the detectors.
     pub streaks: Streaks,
     /// Episodes of live findings, oldest first.
     pub episodes: Vec<Episode>,
@@ -55,14 +54,13 @@ pub struct Head {
     pub has_ended: bool,
     /// Policy that gave the verdicts, first 8 bytes of its hash: another one may lift blocks.
     pub policy: Hash64,
-    /// Loops told, in total; a reset does not restart it.
+    /// Loops that were published, in total; a reset does not restart it.
     pub loops_total: u64,
     /// The last nudge not yet followed by a step: who gave it, and the call it was about.
     pub pending_nudge: Option<PendingNudge>,
 }
 
 impl Head {
-    /// Episodes of a track.
     pub(super) const fn episodes_mut(&mut self, track: Track) -> &mut Vec<Episode> {
         match track {
             Track::Live => &mut self.episodes,
@@ -104,18 +102,15 @@ impl Head {
 /// A nudge whose effect has not shown yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingNudge {
-    /// Who nudged.
+    /// Detector that nudged.
     pub detector: Detector,
     /// The call it was about.
     pub call: Hash128,
 }
 
-/// One agent's session.
 #[derive(Debug, Clone, Default)]
 pub struct Session {
-    /// Head.
     pub head: Head,
-    /// Ring of steps.
     pub history: History,
     /// Sequences of steps changed since the last commit, each once; the task clears it.
     pub changed_steps: Vec<u64>,

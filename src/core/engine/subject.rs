@@ -8,32 +8,27 @@ use crate::identity::Hash128;
 /// Joins the parts of keys; no name on the wire may hold it.
 pub const SEPARATOR: char = '\u{1f}';
 
-/// A subject (`command.v1.schema.json`, `session-state.v1.schema.json`).
+/// Whose state a command is about, as in `command.v1.schema.json` and `session-state.v1.schema.json`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SubjectKey {
     /// One agent of a session.
     Agent {
-        /// Tenant; empty = none.
+        /// Name of the tenant; an empty one is none.
         tenant: String,
-        /// Session.
         session_id: String,
-        /// Agent.
         agent_id: String,
     },
     /// One fingerprint of a swarm.
     Swarm {
-        /// Tenant; empty = none.
+        /// Name of the tenant; an empty one is none.
         tenant: String,
-        /// Swarm.
         swarm_id: String,
-        /// Fingerprint.
         fingerprint: Hash128,
     },
     /// One fingerprint of the fleet.
     Fleet {
-        /// Tenant; empty = none.
+        /// Name of the tenant; an empty one is none.
         tenant: String,
-        /// Fingerprint.
         fingerprint: Hash128,
     },
 }

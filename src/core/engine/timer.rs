@@ -19,7 +19,6 @@ pub enum TimerKind {
 }
 
 impl TimerKind {
-    /// Every kind.
     pub const ALL: [Self; 5] = [Self::Idle, Self::OpenCalls, Self::Verdicts, Self::Panes, Self::SwarmVerdicts];
     /// The kinds of a session.
     pub const OF_SESSION: [Self; 3] = [Self::Idle, Self::OpenCalls, Self::Verdicts];
@@ -41,7 +40,7 @@ impl TimerKind {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
-    /// Its number in keys.
+    /// Its number in stored keys.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8
@@ -63,7 +62,6 @@ impl TimerKind {
 /// A timer of the subject that is being applied, moved from one due time to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimerChange {
-    /// Which.
     pub kind: TimerKind,
     /// Where it stood; its key is deleted.
     pub was: Option<EventTime>,

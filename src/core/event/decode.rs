@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use crate::event::field::Cuts;
 use crate::event::wire::Wire;
 use crate::event::{
-    Ack, Call, CallResult, Content, Event, EventKind, EventTime, Message, Outcome, Outline, Reason, Record, RecordMeta, Rejected,
+    Ack, Call, CallResult, Content, Event, EventKind, EventTime, Message, Outcome, Reason, Record, RecordMeta, Rejected,
     ResetScope, Role, field, json, part,
 };
 use crate::limits::{DESCRIPTION_CHARS_MAX, FUTURE_MS_MAX, STATE_CHARS_MAX, TEXT_CHARS_MAX};
 
 /// What `kind` may say.
-const KINDS: [&str; 9] =
+pub(crate) const KINDS: [&str; 9] =
     ["tool_call", "tool_result", "tool", "message", "session_start", "session_end", "progress", "reset", "ack"];
 
 /// Decodes one record value.
@@ -40,19 +40,8 @@ impl<'a> Record<'a> {
     /// # Errors
     /// As [`decode`].
     pub fn decode(&self) -> Result<Event<'a>, Rejected> {
-        self.outline.map_or_else(|| decode(self.value, &self.meta), |outline| decode_outline(outline, &self.meta))
+        decode(self.value, &self.meta)
     }
-}
-
-/// The same for a value that somebody has looked at before.
-fn decode_outline<'a>(outline: Outline<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Rejected> {
-    if outline.text.len() > record.value_bytes_max {
-        return Err(Rejected::whole(Reason::TooLarge));
-    }
-    let mut wire = Wire::default();
-    wire.read_outline(outline);
-    check_format(&wire)?;
-    event(&wire, record)
 }
 
 /// What is wrong with a text that is no sound object.

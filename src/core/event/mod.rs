@@ -19,6 +19,7 @@ mod time;
 mod wire;
 
 pub use content::{Content, View};
+pub(crate) use decode::KINDS;
 pub use decode::{allowed, decode};
 pub use field::is_name;
 pub use partition::{murmur2, partition_of};
@@ -26,7 +27,7 @@ pub use record::{Header, NextOffset, Record, RecordMeta, RecordOffset, TopicPart
 pub use rejected::{Reason, Rejected};
 pub use task::{Stage, TaskId};
 pub use time::EventTime;
-pub use wire::{FieldAt, Outline, SCHEMA_VERSION, outline};
+pub use wire::SCHEMA_VERSION;
 
 /// One tool-call event, borrowed from its record.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::event::{EventTime, Outline};
+use crate::event::EventTime;
 
 /// One partition of one topic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,14 +72,12 @@ pub struct Record<'a> {
     pub meta: RecordMeta<'a>,
     /// Value bytes.
     pub value: Option<&'a [u8]>,
-    /// What is known of the value, where its log has looked at it; its text is the value.
-    pub outline: Option<Outline<'a>>,
 }
 
 impl<'a> Record<'a> {
-    /// A record whose value nobody has looked at.
+    /// A record with this value.
     #[must_use]
     pub const fn new(meta: RecordMeta<'a>, value: Option<&'a [u8]>) -> Self {
-        Self { meta, value, outline: None }
+        Self { meta, value }
     }
 }

@@ -1,7 +1,5 @@
 //! The shape of an event on its topic: which fields there are, before any of them is understood.
 
-use std::ops::Range;
-
 use crate::event::sound;
 
 /// Major version of the event schema.
@@ -97,34 +95,6 @@ wire! {
 /// The places of known fields are the bits of one word.
 const _: () = assert!((Known::data as u32) < u64::BITS);
 
-/// Walks over the source text of an object: `known` is shown where each known field stands that is not null, `each` name and source text
-/// of every field. None where the text is no object this program may look into.
-///
-/// # Errors
-/// The name of a known field that comes twice.
-fn walk<'a>(
-    text: &'a str,
-    mut known: impl FnMut(Known, Range<usize>),
-    mut each: impl FnMut(&str, &'a str),
-) -> Option<Result<(), &'static str>> {
-    let (mut seen, mut twice) = (0_u64, None);
-    sound::fields(text, |name, at| {
-        let Some(source) = text.get(at.clone()) else { return };
-        each(&name, source);
-        if let Some(field) = Known::of(&name) {
-            let bit = 1 << field as u32;
-            if seen & bit != 0 {
-                twice = twice.or(Some(field.name()));
-            }
-            seen |= bit;
-            if source != "null" {
-                known(field, at);
-            }
-        }
-    })?;
-    Some(twice.map_or(Ok(()), Err))
-}
-
 impl<'a> Wire<'a> {
     /// Reads the source text of an object into its place: it is large, and moving it would cost as much as finding its fields. None where
     /// the text is no object this program may look into.
@@ -132,42 +102,23 @@ impl<'a> Wire<'a> {
     /// # Errors
     /// The name of a known field that comes twice.
     pub(super) fn read(&mut self, text: &'a str) -> Option<Result<(), &'static str>> {
-        walk(text, |field, at| *self.place(field) = text.get(at), |_, _| ())
-    }
-
-    /// The same from what was noted of it.
-    pub(super) fn read_outline(&mut self, outline: Outline<'a>) {
-        for FieldAt { field, start, end } in outline.fields {
-            *self.place(*field) = outline.text.get(*start as usize..*end as usize);
-        }
+        let (mut seen, mut twice) = (0_u64, None);
+        sound::fields(text, |name, at| {
+            let (Some(field), Some(source)) = (Known::of(&name), text.get(at)) else { return };
+            let bit = 1 << field as u32;
+            if seen & bit != 0 {
+                twice = twice.or(Some(field.name()));
+            }
+            seen |= bit;
+            if source != "null" {
+                *self.place(field) = Some(source);
+            }
+        })?;
+        Some(twice.map_or(Ok(()), Err))
     }
 
     /// The name of a field as rejections may show it.
     pub(super) fn known_name(name: &str) -> Option<&'static str> {
         Known::of(name).map(Known::name)
     }
-}
-
-/// Where a known field stands in the source text of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FieldAt {
-    field: Known,
-    start: u32,
-    end: u32,
-}
-
-/// The source text of an object and where its known fields stand: what decoding finds out first, found by who has looked at it before.
-#[derive(Debug, Clone, Copy)]
-pub struct Outline<'a> {
-    /// The source text.
-    pub text: &'a str,
-    /// What [`outline`] has noted of it.
-    pub fields: &'a [FieldAt],
-}
-
-/// Notes where the known fields of an object stand, and shows name and source text of every field. False where the text is no object that
-/// can be decoded: only [`decode`](crate::event::decode) says why. What was noted and shown until then means nothing.
-pub fn outline<'a>(text: &'a str, found: &mut Vec<FieldAt>, each: impl FnMut(&str, &'a str)) -> bool {
-    let note = |field, at: Range<usize>| found.push(FieldAt { field, start: at.start as u32, end: at.end as u32 });
-    u32::try_from(text.len()).is_ok() && walk(text, note, each) == Some(Ok(()))
 }

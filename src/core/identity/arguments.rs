@@ -30,7 +30,13 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Canonical text.
+    /// The same, independent of the event that they were read from.
+    #[must_use]
+    pub fn into_owned(self) -> Arguments<'static> {
+        Arguments { text: Cow::Owned(self.text.into_owned()), members: self.members }
+    }
+
+    /// The arguments as canonical text, `{}` where absent.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -103,13 +109,12 @@ pub fn canonical_text(content: &Content<'_>) -> String {
     Arguments::of(content).text().to_owned()
 }
 
-/// Names of the first `most` top-level arguments, in order of the alphabet: the order written says nothing.
+/// Names of the first `most` top-level arguments, in order of the alphabet: the written order means nothing.
 #[must_use]
 pub fn argument_names(args: &Content<'_>, most: usize) -> Vec<String> {
     match args.view() {
         View::Json(source) if source.trim_start().starts_with('{') => {
-            let mut names: Vec<String> =
-                json::fields(&source).map(|(key, _): (Cow<'_, str>, _)| key.into_owned()).take(most).collect();
+            let mut names: Vec<String> = json::fields(&source).map(|(key, _)| key.into_owned()).take(most).collect();
             names.sort_unstable();
             names
         }

@@ -11,7 +11,7 @@ use crate::identity::hash::{Digest, hash_parts};
 pub struct CallRules {
     /// Only these; empty = all. Sorted.
     pub args: Arc<[String]>,
-    /// Never these. Sorted.
+    /// Arguments that are left out of the identity, sorted.
     pub args_ignored: Arc<[String]>,
 }
 

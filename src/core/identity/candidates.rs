@@ -1,10 +1,10 @@
 //! Where a text may hold something that masks replace, 64 bytes at a time.
 //!
-//! Whatever is replaced can be told from nearly all other text by single bytes: an id begins with eight hexadecimal digits at the start of
+//! Whatever is replaced can be distinguished from nearly all other text by single bytes: an id begins with eight hexadecimal digits at the start of
 //! a word, a time with four digits before a `-`, and all else has a digit at the start of a word. The classes of 64 bytes are four words
 //! of 64 bits; a few shifts find all three in all places at once.
 
-/// Bytes looked at together.
+/// Bytes that are looked at in one step.
 const BLOCK: usize = 64;
 
 /// One bit for each byte of a block, the first one lowest.

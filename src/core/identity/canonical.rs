@@ -26,11 +26,11 @@ pub(crate) type Members = SmallVec<[Member; MEMBERS]>;
 /// Where a member of an object stands in its canonical text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// Of the key's quote.
+    /// Offset of the quote that opens the key.
     pub(crate) start: usize,
     /// Of what follows the key.
     pub(crate) colon: usize,
-    /// After the value.
+    /// Offset of the first byte after the value.
     pub(crate) end: usize,
 }
 
@@ -56,14 +56,15 @@ pub(crate) fn canonical_object(source: &str) -> (String, Members) {
     (writer.out, writer.members.into_iter().map(|(_, member)| member).collect())
 }
 
-fn written<'a, 'r>(source: &'a str, dropped: [&'r [String]; 2]) -> Writer<'a, 'r> {
+fn written<'a, 'r>(source: &'a str, dropped: [&'r [String]; 2]) -> CanonicalWriter<'a, 'r> {
     let out = String::with_capacity(source.len());
-    let mut writer = Writer { source, at: 0, out, members: SmallVec::new(), spare: String::new(), dropped, is_whole: true };
+    let mut writer =
+        CanonicalWriter { source, at: 0, out, members: SmallVec::new(), spare: String::new(), dropped, is_whole: true };
     writer.value(0);
     writer
 }
 
-struct Writer<'a, 'r> {
+struct CanonicalWriter<'a, 'r> {
     source: &'a str,
     at: usize,
     out: String,
@@ -76,7 +77,7 @@ struct Writer<'a, 'r> {
     is_whole: bool,
 }
 
-impl<'a> Writer<'a, '_> {
+impl<'a> CanonicalWriter<'a, '_> {
     fn value(&mut self, depth: usize) {
         self.at = json::skip_space(self.source, self.at);
         match self.peek() {
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn members_stand_where_they_are_said_to() {
+    fn members_stand_at_their_offsets() {
         for source in
             [r#"{"b":[{"x":1,"a":2}],"a":"y"}"#, r#"{ "a" : 1, "c":{"z":1,"b":2}, "b":3, "a":{"q":[]} }"#, "{}", r#"[{"a":1}]"#]
         {

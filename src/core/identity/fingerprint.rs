@@ -10,10 +10,9 @@ use crate::identity::shell::ShellRules;
 /// What stands between tool and path in the text of a shell read.
 const READ_MARK: &str = ":file_read:";
 
-/// How fingerprints are made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FingerprintRules {
-    /// Top-level arguments that say what a call is about: where one of them is present, `args` make the fingerprint.
+    /// Top-level arguments that name what a call is about: where one of them is present, `args` make the fingerprint.
     pub targets: Vec<String>,
     /// The targets, and behind them what is kept beside them: which part of it, how much. In the order of the policy, and shared with the
     /// recipes that name them.
@@ -23,7 +22,7 @@ pub struct FingerprintRules {
 }
 
 impl FingerprintRules {
-    /// Top-level arguments that say which part of the target is meant, or how much of it.
+    /// Top-level arguments that choose which part of the target is meant, or how much of it.
     #[must_use]
     pub fn modifiers(&self) -> &[String] {
         self.args.get(self.targets.len()..).unwrap_or_default()
@@ -49,8 +48,8 @@ pub fn fingerprint_text(tool: &str, args: &Arguments<'_>, rules: &FingerprintRul
 
 /// What stands behind the tool. Rule 1: of a simple read the file, whichever command reads it. Rules 2 to 4: arguments that are no
 /// object as they are; where there is a target, those of the policy that are present; else all. Rule 5: a `limit` without a target
-/// does not say what the call is about, so nothing coarser than the whole call does. That is no text of this form: a worker, which is
-/// told `args`, would look at the `limit` alone. The call identity has a recipe of its own.
+/// does not name what the call is about, so nothing coarser than the whole call does. That is no text of this form: a worker, which is
+/// given `args`, would look at the `limit` alone. The call identity has a recipe of its own.
 fn coarse<'a>(args: &'a Arguments<'_>, read: Option<&'a str>, rules: &FingerprintRules) -> Option<(&'static str, Cow<'a, str>)> {
     if let Some(path) = read {
         return Some((READ_MARK, Cow::Borrowed(path)));
@@ -147,14 +146,14 @@ mod tests {
             r#"{"z":1}"#,
             "{}",
         ];
-        for told in calls {
-            let told = Content::Raw(told);
-            let Some(told) = fingerprint("t", &Arguments::of(&told), None, &rules()) else { continue };
+        for known in calls {
+            let known = Content::Raw(known);
+            let Some(known) = fingerprint("t", &Arguments::of(&known), None, &rules()) else { continue };
             for call in calls {
                 let args = Content::Raw(call);
                 let args = Arguments::of(&args);
-                let is_meant = fingerprint("t", &args, None, &rules()) == Some(told);
-                assert_eq!(worker(&args) == told, is_meant, "{call}");
+                let is_meant = fingerprint("t", &args, None, &rules()) == Some(known);
+                assert_eq!(worker(&args) == known, is_meant, "{call}");
             }
         }
     }

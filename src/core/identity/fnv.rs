@@ -1,4 +1,4 @@
-//! FNV-1a, 64 bits: to tell things apart and to compare two runs, never to defend against anybody.
+//! FNV-1a, 64 bits: to distinguish things and to compare two runs, never to defend against anybody.
 
 /// FNV-1a, 64 bits: offset basis `cbf29ce484222325`, prime `100000001b3`.
 #[derive(Debug, Clone, Copy)]

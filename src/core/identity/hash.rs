@@ -4,7 +4,7 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// A whole SHA-256.
+/// All 32 bytes of a SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
@@ -33,7 +33,7 @@ impl Digest {
 }
 
 impl Hash128 {
-    /// No hash.
+    /// The value that stands for no hash.
     pub const NONE: Self = Self(0);
 
     /// Whether there is a hash at all.
@@ -41,10 +41,17 @@ impl Hash128 {
     pub const fn is_some(self) -> bool {
         self.0 != 0
     }
+
+    /// Reads 32 hexadecimal digits, as they are displayed; capital ones are read too.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_hex.then(|| u128::from_str_radix(text, 16).ok().map(Self))?
+    }
 }
 
 impl Hash64 {
-    /// No hash.
+    /// The value that stands for no hash.
     pub const NONE: Self = Self(0);
 
     /// Whether there is a hash at all.
@@ -90,13 +97,11 @@ impl fmt::Debug for Hash64 {
     }
 }
 
-/// SHA-256 of a text.
 #[must_use]
 pub fn hash_text(text: &str) -> Digest {
     Digest(Sha256::digest(text.as_bytes()).into())
 }
 
-/// SHA-256 of bytes.
 #[must_use]
 pub fn hash_bytes(bytes: &[u8]) -> Digest {
     Digest(Sha256::digest(bytes).into())

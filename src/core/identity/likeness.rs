@@ -20,7 +20,7 @@ impl Sketch {
         hashes.into_iter().take(SKETCH_HASHES).collect()
     }
 
-    /// The hashes, ascending.
+    /// The hashes of the sketch in ascending order.
     #[must_use]
     pub fn hashes(&self) -> &[u32] {
         self.hashes.get(..self.len).unwrap_or_default()
@@ -76,7 +76,7 @@ impl<'a> SketchView<'a> {
         Self(hashes)
     }
 
-    /// The hashes, ascending.
+    /// The hashes of the sketch in ascending order.
     #[must_use]
     pub const fn hashes(self) -> &'a [u32] {
         self.0

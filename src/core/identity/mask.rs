@@ -8,7 +8,7 @@ use crate::identity::scanner;
 use crate::identity::scanner::is_behind_point;
 use crate::limits::REGEX_BYTES_MAX;
 
-/// Ids that are one word. This mask takes no digits behind a decimal point, which no pattern can say: `0.69314718` is what an agent has measured.
+/// Ids that are one word. This mask takes no digits behind a decimal point, which no pattern can express: `0.69314718` is what an agent has measured.
 const IDS: &str = r"\b[0-9a-fA-F]{8,}\b";
 
 /// The masks that ship: pattern, replacement. In this order they run as one hand-written pass (`scanner.rs`).
@@ -29,12 +29,18 @@ pub const SHIPPED_MASKS: [(&str, &str); 8] = [
     (r"\(\d:\d{2}:\d{2}\)", scanner::DURATION),
 ];
 
+/// A text through the masks that ship. Whoever needs no others gets no regular expressions into its program.
+#[must_use]
+pub fn shipped_masks(text: &str) -> Cow<'_, str> {
+    scanner::mask(text).map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
 /// One mask: a pattern and what takes its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaskRule {
-    /// Regular expression, ASCII classes.
+    /// Regular expression, whose classes are those of ASCII.
     pub pattern: String,
-    /// Literal replacement.
+    /// Replacement of each match, taken literally.
     pub replacement: String,
 }
 
@@ -93,19 +99,11 @@ impl MaskSet {
         Ok(Self { masks: Masks::Regexes(rules.iter().map(expression).collect::<Result<_, _>>()?) })
     }
 
-    /// The masks that ship.
-    #[must_use]
-    pub const fn shipped() -> Self {
-        Self { masks: Masks::Shipped }
-    }
-
-    /// Masks nothing.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Whether it masks nothing.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         matches!(self.masks, Masks::None)
@@ -116,7 +114,7 @@ impl MaskSet {
     pub fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match &self.masks {
             Masks::None => Cow::Borrowed(text),
-            Masks::Shipped => scanner::mask(text).map_or(Cow::Borrowed(text), Cow::Owned),
+            Masks::Shipped => shipped_masks(text),
             Masks::Regexes(regexes) => regexes.iter().fold(Cow::Borrowed(text), replace),
         }
     }

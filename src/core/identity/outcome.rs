@@ -11,7 +11,7 @@ use crate::limits::READABLE_BYTES_MAX;
 /// How outcomes are compared (page `detection`).
 #[derive(Debug, Clone, Default)]
 pub struct OutcomeRules {
-    /// Applied before any cut.
+    /// Masks that are applied to an answer before any cut.
     pub mask: MaskSet,
     /// Characters kept after masking; 0 = whole.
     pub chars: usize,
@@ -22,9 +22,9 @@ pub struct OutcomeRules {
 /// What one tool changes about that.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolOutcomeRules {
-    /// `result_mask = "none"`.
+    /// No mask is applied: `result_mask = "none"` in the policy.
     pub is_unmasked: bool,
-    /// Further fields dropped. Sorted.
+    /// Further fields that are dropped, sorted by name.
     pub result_ignored: Vec<String>,
 }
 
@@ -40,7 +40,6 @@ pub struct Compared {
     pub canonical: Option<String>,
 }
 
-/// Identity of an outcome.
 #[must_use]
 pub fn outcome_identity(
     is_ok: bool,
@@ -153,7 +152,7 @@ pub fn state_identity(description: &str, output: &str) -> Digest {
     hash_parts(&[&normalised(description), "|", &normalised(output)])
 }
 
-/// Hash of what a message says, as its producer gives it, or of the text; `None` where it says nothing. Unescapes the text.
+/// Hash of a message, as its producer gives it, or of its text; `None` of an empty one. Unescapes the text.
 #[must_use]
 pub fn text_identity(message: &Message<'_>) -> Option<Digest> {
     let of_text = || message.text().filter(|text| !text.is_empty()).map(|text| hash_text(&text));

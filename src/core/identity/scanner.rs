@@ -10,7 +10,7 @@
 //!   belongs to them before it (a month, `at`, the parenthesis) no other mask takes.
 //! - No date in words ends where a time can begin: a `:` stands before its last two digits, and no word character behind them.
 //!
-//! Few words are any of that, so most are passed over: `candidates.rs` says where one may begin.
+//! Few words are any of that, so most are passed over: `candidates.rs` finds where one may begin.
 
 use crate::identity::candidates::Candidates;
 
@@ -21,7 +21,7 @@ pub(super) const ID: &str = "<id>";
 /// Takes the place of a duration.
 pub(super) const DURATION: &str = "<dur>";
 
-/// Whether digits that begin at `start` are those behind a decimal point: a measurement, which says something, and no id. `from`: where the text
+/// Whether digits that begin at `start` are those behind a decimal point: a measurement, which means something, and no id. `from`: where the text
 /// begins that no mask has replaced.
 pub(super) fn is_behind_point(bytes: &[u8], from: usize, start: usize) -> bool {
     let before = bytes.get(from..start).unwrap_or_default();

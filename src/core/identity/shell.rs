@@ -14,7 +14,7 @@ pub struct ShellRules {
     pub args: Vec<String>,
     /// Commands that read one file.
     pub readers: Vec<String>,
-    /// Commands that write files.
+    /// Commands that write files, by name.
     pub writers: Vec<String>,
     /// Tools and commands that let time pass.
     pub waiters: Vec<String>,
@@ -109,7 +109,7 @@ pub fn after_cd(line: &str) -> &str {
 const BEFORE_A_COMMAND: [&str; 13] =
     ["do", "then", "else", "while", "until", "if", "!", "{", "time", "timeout", "sudo", "nohup", "exec"];
 
-/// The words of each command of a line. What is quoted is not told apart: it costs no more than patience.
+/// The words of each command of a line. What is quoted is not distinguished: it costs no more than a nudge that comes later.
 fn commands(line: &str) -> impl Iterator<Item = impl Iterator<Item = &str> + Clone> {
     let is_before = |word: &&str| BEFORE_A_COMMAND.contains(word) || word.starts_with(|c: char| c == '-' || c.is_ascii_digit());
     line.split([';', '&', '|', '\n', '(', ')']).map(move |part| part.split_whitespace().skip_while(is_before))
@@ -120,10 +120,10 @@ fn begins_with<'a>(mut command: impl Iterator<Item = &'a str>, beginning: &str) 
     beginning.split_whitespace().all(|word| command.next() == Some(word))
 }
 
-/// Commands that print what they read unless told otherwise.
+/// Commands that print what they read unless an option forbids it.
 const FILTERS: [&str; 3] = ["sed", "awk", "gawk"];
 
-/// Whether an option of the first command of a line says that it edits in place: `-i`, `-i.bak`, `-Ei`, `--in-place`, awk's `-i inplace`.
+/// Whether an option of the first command of a line makes it edit in place: `-i`, `-i.bak`, `-Ei`, `--in-place`, awk's `-i inplace`.
 fn edits_in_place(command: &str) -> bool {
     let is_in_place = |word: &str| {
         word.starts_with("--in-place")
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_is_told_from_printing() {
+    fn writing_is_distinguished_from_printing() {
         for (command, writes) in [
             ("cat > f", true),
             (" echo a >> f", true),

@@ -37,7 +37,7 @@ pub fn sketch_text(text: &str) -> (Sketch, usize) {
     sketcher.finish()
 }
 
-/// What a message says, and its words; a text that only its producer knows is compared as a whole.
+/// Sketch of a message, and the number of its words; a text that only its producer knows is compared as a whole.
 #[must_use]
 pub fn sketch_message(message: &Message<'_>) -> (Sketch, usize) {
     let text = message.text().unwrap_or_default();
@@ -57,12 +57,11 @@ pub fn repeated_run(text: &str, run: usize) -> usize {
     runs.chunk_by(|one, two| one == two).map(<[u64]>::len).max().unwrap_or_default()
 }
 
-/// What an answer says, from one walk over it.
+/// Sketch of an answer, from one walk over it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reading {
-    /// Its sketch.
+pub struct AnswerSketch {
     pub sketch: Sketch,
-    /// Words.
+    /// Number of words in the answer.
     pub words: usize,
     /// Words that could name something.
     pub named: NamingWords,
@@ -72,25 +71,25 @@ pub struct Reading {
 
 /// An answer of which only a hash is known: it names nothing, and no other differs from it in numbers alone.
 #[must_use]
-pub fn read_hash(hash: &[u8; 32]) -> Reading {
+pub fn read_hash(hash: &[u8; 32]) -> AnswerSketch {
     let [one, two, three, four, ..] = *hash;
     let (sketch, words) = (sketch_hash(hash), hash.len());
-    Reading { sketch, words, named: NamingWords::new(), shape: u32::from_le_bytes([one, two, three, four]) }
+    AnswerSketch { sketch, words, named: NamingWords::new(), shape: u32::from_le_bytes([one, two, three, four]) }
 }
 
 /// A text of a tool; at most `most` words are kept as names.
 #[must_use]
-pub fn read_text(text: &str, most: usize) -> Reading {
+pub fn read_text(text: &str, most: usize) -> AnswerSketch {
     read(text, Escapes::None, most)
 }
 
 /// Canonical JSON, its keys included; at most `most` words are kept as names.
 #[must_use]
-pub fn read_json(source: &str, most: usize) -> Reading {
+pub fn read_json(source: &str, most: usize) -> AnswerSketch {
     read(source, Escapes::Json, most)
 }
 
-fn read(text: &str, escapes: Escapes, most: usize) -> Reading {
+fn read(text: &str, escapes: Escapes, most: usize) -> AnswerSketch {
     let (mut sketcher, mut named, mut shape) = (Sketcher::default(), NamingWords::new(), 0_u64);
     words(text, escapes, &mut |word| {
         sketcher.add(word.folded(false));
@@ -98,10 +97,10 @@ fn read(text: &str, escapes: Escapes, most: usize) -> Reading {
         word.add_to(&mut named, most);
     });
     let (sketch, words) = sketcher.finish();
-    Reading { sketch, words, named: in_order(named), shape: small(shape) }
+    AnswerSketch { sketch, words, named: in_order(named), shape: small(shape) }
 }
 
-/// The values of arguments, and their words that could name something; at most `most`. A number in one of `modifiers`, which say which
+/// The values of arguments, and their words that could name something; at most `most`. A number in one of `modifiers`, which choose which
 /// part is meant, names nothing.
 #[must_use]
 pub fn read_arguments(args: &Arguments<'_>, modifiers: &[String], most: usize) -> (Sketch, NamingWords) {
@@ -233,7 +232,7 @@ fn values(text: &str, each: &mut impl FnMut(&str)) {
 /// How a text spells characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Escapes {
-    /// As they are.
+    /// Characters stand for themselves.
     None,
     /// With backslashes, as JSON does: an escape ends a word.
     Json,

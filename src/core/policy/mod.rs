@@ -21,7 +21,7 @@ pub struct Policy {
     pub profile: String,
     /// SHA-256 of the effective policy as canonical JSON.
     pub hash: Digest,
-    /// Steps kept per session.
+    /// Steps that are kept of a session.
     pub history_steps: usize,
     /// A call without a result is closed unobserved after this. Milliseconds.
     pub open_call_ms: i64,
@@ -29,25 +29,18 @@ pub struct Policy {
     pub idle_ms: i64,
     /// The same after `session_end`. Milliseconds.
     pub ended_ms: i64,
-    /// Call identity and fingerprints.
     pub identity: IdentityPolicy,
-    /// Outcome identity.
     pub outcomes: OutcomePolicy,
-    /// What counts as progress.
     pub progress: ProgressPolicy,
-    /// From findings to commands.
     pub episodes: EpisodePolicy,
-    /// What evidence may hold.
     pub evidence: EvidencePolicy,
-    /// Confidence fusion.
     pub fusion: FusionPolicy,
-    /// What facts weigh, and from which sum on something is said.
+    /// What facts weigh, and from which sum on there is a finding.
     pub score: Weights,
     /// Settings of each detector; `mode` is already `Off` for those not in `only`.
     pub detectors: Detectors,
     /// Rank of each detector by number; smaller speaks first.
     pub priority: [u8; Detector::COUNT],
-    /// Per-tool policies.
     pub tools: ToolTable,
     /// How many events of a tenant are judged.
     pub tenants: TenantLimits,
@@ -55,23 +48,19 @@ pub struct Policy {
     pub needs: Needs,
 }
 
-/// How calls are identified.
 #[derive(Debug, Clone, Default)]
 pub struct IdentityPolicy {
-    /// Fingerprints and shell commands.
     pub fingerprint: FingerprintRules,
     /// The event's description stands for tool and arguments in `state_repeat` and `semantic_repeat` (corteX).
     pub use_description: bool,
     /// Identical calls of one turn are one piece of evidence.
     pub same_turn_once: bool,
-    /// What a tool of class `mutates` is told in `command` or `action` where it is to change nothing.
+    /// What a tool of class `mutates` is given in `command` or `action` where it is to change nothing.
     pub looks: Vec<String>,
 }
 
-/// How outcomes are compared.
 #[derive(Debug, Clone, Default)]
 pub struct OutcomePolicy {
-    /// Masks, cut, volatile fields.
     pub rules: OutcomeRules,
     /// Failures that are an outage, not a loop.
     pub retryable: TextPatterns,
@@ -85,13 +74,12 @@ pub enum UserMessage {
     Reset,
     /// The same where it brings something: a text like one of the last ones does not.
     News,
-    /// Only `text_only` restarts.
+    /// Only the counter of `text_only` begins again.
     Text,
-    /// Nothing.
     Ignore,
 }
 
-/// What the beginning and the end of a session let it forget. Both are what an agent says of itself.
+/// What the beginning and the end of a session let it forget. Both are claims of an agent about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SessionBounds {
     /// Everything, with the blocks in force.
@@ -115,11 +103,11 @@ pub struct ProgressPolicy {
 /// From findings to commands (page `detection`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EpisodePolicy {
-    /// Steps with a fresh finding until the same loop is told again.
+    /// Steps with a current finding until the same loop is published again.
     pub renudge_hits: u32,
     /// Steps that raise the score from a nudge to a block.
     pub block_hits: u32,
-    /// From the fifth telling of a loop on, each waits so many times as long as the one before. Times, at least 1.
+    /// From the fifth command about a loop on, each waits so many times as long as the one before. Times, at least 1.
     pub renudge_factor: f64,
     /// Steps after which an unseen episode is forgotten.
     pub relapse_steps: u32,
@@ -129,38 +117,36 @@ pub struct EpisodePolicy {
     pub nudge_ms: i64,
     /// Lifetime of a block. Milliseconds.
     pub block_ms: i64,
-    /// Episodes kept per session.
+    /// Episodes that are kept of a session; the oldest goes first.
     pub kept: usize,
 }
 
-/// Tellings of a loop that come at an even pace.
-const EVEN_TELLINGS: u32 = 4;
+/// Commands about a loop that come at an even pace.
+const EVEN_COMMANDS: u32 = 4;
 
 impl EpisodePolicy {
-    /// Steps with a fresh finding until a loop is told again that was told so many times: who has heard it often is told ever less often.
+    /// Steps with a current finding until a loop is published again that was published so many times: each time it takes longer.
     #[must_use]
-    pub fn patience_hits(&self, tellings: u32) -> u32 {
-        let exponent = tellings.saturating_sub(EVEN_TELLINGS).min(u32::BITS);
+    pub fn hits_until_nudge(&self, nudges: u32) -> u32 {
+        let exponent = nudges.saturating_sub(EVEN_COMMANDS).min(u32::BITS);
         // A cast from floating point saturates.
         (f64::from(self.renudge_hits) * self.renudge_factor.powi(exponent as i32)).ceil() as u32
     }
 }
 
-/// What evidence may hold.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EvidencePolicy {
     /// Content may leave, in evidence.
     pub excerpts: bool,
-    /// Characters of an excerpt.
+    /// Characters that an excerpt holds at most.
     pub chars: usize,
 }
 
-/// Confidence fusion (page `detection`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FusionPolicy {
     /// The recommended action is the action.
     pub decides: bool,
-    /// Added per further finding.
+    /// Added to the mean for each further finding.
     pub bonus: f64,
     /// Escalate strictly above this combined confidence.
     pub escalate_above: f64,

@@ -1,11 +1,8 @@
 //! The profiles that ship with the program, as text. `config` parses and merges them.
 
-/// A shipped profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Profile {
-    /// Its name.
     pub name: &'static str,
-    /// Its file.
     pub text: &'static str,
 }
 

@@ -8,21 +8,19 @@ use crate::setting::{Kind, Table, count};
 /// Limits of `[[tenant]]`, by name and by beginning of a name.
 #[derive(Debug, Clone, Default)]
 pub struct TenantLimits {
-    exact: BTreeMap<String, Rule>,
+    exact: BTreeMap<String, TenantRule>,
     /// In the order of the file.
-    prefixes: Vec<(String, Rule)>,
+    prefixes: Vec<(String, TenantRule)>,
 }
 
-/// What an entry says.
 #[derive(Debug, Clone, Copy)]
-struct Rule {
+struct TenantRule {
     /// Place of the entry in the file: later ones win.
     entry: usize,
     events_per_minute: u32,
 }
 
 impl TenantLimits {
-    /// Reads `[[tenant]]`.
     pub(super) fn read(whole: &mut Table<'_>) -> Self {
         let entries = whole.key("tenant").list().len();
         whole.check.rule("tenant", entries <= POLICY_LIST_MAX, || {
@@ -30,7 +28,7 @@ impl TenantLimits {
         });
         let mut limits = Self::default();
         for (entry, (names, events_per_minute)) in whole.tables("tenant", entry).into_iter().enumerate() {
-            let rule = Rule { entry, events_per_minute };
+            let rule = TenantRule { entry, events_per_minute };
             for name in names {
                 match name.strip_suffix('*') {
                     Some(prefix) => limits.prefixes.push((prefix.to_owned(), rule)),

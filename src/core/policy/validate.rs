@@ -14,8 +14,8 @@ use crate::policy::{
     SwarmRepeat, TenantLimits, UserMessage, Weights,
 };
 use crate::setting::{
-    Check, FLAG, Key, Kind, MASKS_OR_NONE, Mode, NAMES_IN_ORDER, Problem, SHARE, Shared, Table, TextPatterns, Value, chars,
-    count, words,
+    Check, Flag, Key, Kind, MasksOrNone, Mode, NamesInOrder, Problem, Share, SharedSettings, Table, TextPatterns, Value, chars,
+    count, one_of,
 };
 
 impl Policy {
@@ -24,7 +24,7 @@ impl Policy {
     /// # Errors
     /// Every broken rule, in the order of the keys in `config/profiles/default.toml`.
     pub fn read(value: &Value, json: &str) -> Result<Self, Vec<Problem>> {
-        let (mut check, unshared) = (Check::default(), Shared::default());
+        let (mut check, unshared) = (Check::default(), SharedSettings::default());
         let table = &mut Table::new(&mut check, value, &unshared);
         let profile = {
             let mut key = table.key("profile");
@@ -38,10 +38,10 @@ impl Policy {
         let poll_factor = positive(&mut table.key("poll_factor"));
         let only = detectors_of(&mut table.key("only"));
         let ranked = detectors_of(&mut table.key("priority"));
-        let shared = Shared {
+        let shared = SharedSettings {
             history_steps: table.written("history_steps"),
             masks: masks(&mut table.table("outcomes").key("masks")),
-            use_description: FLAG.read(&mut table.table("identity").key("use_description")),
+            use_description: Flag.read(&mut table.table("identity").key("use_description")),
         };
         let table = &mut Table::new(&mut check, value, &shared);
         let identity = identity(&mut table.table("identity"));
@@ -59,7 +59,7 @@ impl Policy {
         check_priority(table.check, &detectors, &ranked);
         let tools = tools::table(
             table,
-            &tools::Named {
+            &tools::NamedTools {
                 shell: &identity.fingerprint.shell.tools,
                 waiters: &identity.fingerprint.shell.waiters,
                 stagnation: &detectors.stagnation.tools,
@@ -126,7 +126,7 @@ fn detectors_of(key: &mut Key<'_>) -> Vec<Detector> {
 }
 
 fn identity(table: &mut Table<'_>) -> IdentityPolicy {
-    let mut names = |key: &str| NAMES_IN_ORDER.read(&mut table.key(key));
+    let mut names = |key: &str| NamesInOrder.read(&mut table.key(key));
     let targets = names("fingerprint_args");
     let mut args = targets.clone();
     for name in names("fingerprint_modifiers") {
@@ -145,11 +145,11 @@ fn identity(table: &mut Table<'_>) -> IdentityPolicy {
         clean_paths: false,
     };
     let looks = names("looks");
-    shell.clean_paths = FLAG.read(&mut table.key("clean_paths"));
+    shell.clean_paths = Flag.read(&mut table.key("clean_paths"));
     IdentityPolicy {
         fingerprint: FingerprintRules { targets, args: args.into(), shell },
         use_description: table.shared.use_description,
-        same_turn_once: FLAG.read(&mut table.key("same_turn_once")),
+        same_turn_once: Flag.read(&mut table.key("same_turn_once")),
         looks,
     }
 }
@@ -157,7 +157,7 @@ fn identity(table: &mut Table<'_>) -> IdentityPolicy {
 fn outcomes(table: &mut Table<'_>) -> OutcomePolicy {
     OutcomePolicy {
         rules: OutcomeRules {
-            mask: MASKS_OR_NONE.read(&mut table.key("mask")),
+            mask: MasksOrNone.read(&mut table.key("mask")),
             chars: chars(0, READABLE_BYTES_MAX).read(&mut table.key("chars")),
             volatile_fields: {
                 let mut key = table.key("volatile_fields");
@@ -178,9 +178,9 @@ fn progress(table: &mut Table<'_>) -> ProgressPolicy {
     ];
     const BOUNDS: [(&str, SessionBounds); 2] = [("all", SessionBounds::All), ("counts", SessionBounds::Counts)];
     ProgressPolicy {
-        user_message: words(&MESSAGES).read(&mut table.key("user_message")),
-        session_bounds: words(&BOUNDS).read(&mut table.key("session_bounds")),
-        world_state: FLAG.read(&mut table.key("world_state")),
+        user_message: one_of(&MESSAGES).read(&mut table.key("user_message")),
+        session_bounds: one_of(&BOUNDS).read(&mut table.key("session_bounds")),
+        world_state: Flag.read(&mut table.key("world_state")),
     }
 }
 
@@ -194,7 +194,7 @@ fn episodes(table: &mut Table<'_>) -> EpisodePolicy {
             key.check.factor(&key.path, factor)
         },
         relapse_steps: count(0).read(&mut table.key("relapse_steps")),
-        nudge_before_block: FLAG.read(&mut table.key("nudge_before_block")),
+        nudge_before_block: Flag.read(&mut table.key("nudge_before_block")),
         nudge_ms: milliseconds(&mut table.key("nudge_ms")),
         block_ms: milliseconds(&mut table.key("block_ms")),
         kept: chars(1, EPISODES_KEPT_MAX).read(&mut table.key("kept")),
@@ -213,16 +213,16 @@ fn check_idle(table: &mut Table<'_>) {
 
 fn evidence(table: &mut Table<'_>) -> EvidencePolicy {
     EvidencePolicy {
-        excerpts: FLAG.read(&mut table.key("excerpts")),
+        excerpts: Flag.read(&mut table.key("excerpts")),
         chars: chars(0, DESCRIPTION_CHARS_MAX).read(&mut table.key("chars")),
     }
 }
 
 fn fusion(table: &mut Table<'_>) -> FusionPolicy {
     FusionPolicy {
-        decides: FLAG.read(&mut table.key("decides")),
-        bonus: SHARE.read(&mut table.key("bonus")),
-        escalate_above: SHARE.read(&mut table.key("escalate_above")),
+        decides: Flag.read(&mut table.key("decides")),
+        bonus: Share.read(&mut table.key("bonus")),
+        escalate_above: Share.read(&mut table.key("escalate_above")),
         escalate_count: count(0).read(&mut table.key("escalate_count")),
     }
 }
@@ -262,7 +262,7 @@ fn switch_off_others(detectors: &mut Detectors, only: &[Detector]) {
     }
 }
 
-/// A swarm that loops on is told a block in each period. All of them that are in force at a time must be known, to be lifted.
+/// A swarm that loops on is given a block in each period. All of them that are in force at a time must be known, to be lifted.
 fn check_swarm_blocks(check: &mut Check, swarm: &SwarmRepeat, block_ms: i64) {
     // The first and the last of them are cut by the block's life, and one by the pane that it runs from.
     const PERIODS: i64 = ACTIVE_VERDICTS_MAX as i64 - 3;

@@ -25,7 +25,6 @@ impl Check {
         if self.problems.is_empty() { Ok(()) } else { Err(self.problems) }
     }
 
-    /// Notes a problem.
     pub(crate) fn problem(&mut self, path: &str, message: String) {
         self.problems.push(Problem { path: path.to_owned(), message });
     }
@@ -37,7 +36,6 @@ impl Check {
         }
     }
 
-    /// An integer in bounds.
     pub(crate) fn integer(&mut self, path: &str, value: i64, least: i64, most: i64) -> i64 {
         self.rule(path, value >= least, || format!("{path} is {value}, but must be at least {least}"));
         self.rule(path, value <= most, || format!("{path} is {value}, but must not be above {most}"));
@@ -49,7 +47,6 @@ impl Check {
         self.integer(path, value, i64::from(least), i64::from(i32::MAX)) as u32
     }
 
-    /// A number above 0.
     pub(crate) fn positive(&mut self, path: &str, value: f64, most: f64) -> f64 {
         let holds = value > 0.0 && value <= most;
         self.rule(path, holds, || format!("{path} is {value}, but must be above 0 and not above {most}"));
@@ -112,7 +109,6 @@ impl Check {
         self.names(path, names)
     }
 
-    /// Patterns that match anywhere.
     pub(crate) fn patterns_anywhere(&mut self, path: &str, patterns: &[String]) -> TextPatterns {
         self.length(path, patterns.len());
         TextPatterns::anywhere(patterns).unwrap_or_else(|error| {
@@ -131,7 +127,7 @@ impl Check {
 
     /// A pattern that does not compile.
     pub(crate) fn no_pattern(&mut self, path: &str, pattern: &str, cause: &str) {
-        // The regex crate draws the place over several lines; its last one says what is wrong.
+        // The regex crate draws the place over several lines; its last one names what is wrong.
         let cause = cause.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
         self.problem(path, format!("{path} holds {pattern:?}, which is no regular expression: {cause}"));
     }

@@ -3,13 +3,11 @@
 /// A setting as it is documented.
 #[derive(Clone, Copy)]
 pub struct Setting {
-    /// Its key.
     pub key: &'static str,
     /// Its value in the default policy, as TOML.
     pub default: &'static str,
-    /// What it means.
     pub text: &'static str,
-    /// What it may be.
+    /// What it may be, for people to read.
     pub range: fn() -> String,
 }
 

@@ -5,22 +5,19 @@ use crate::limits::POLICY_MS_MAX;
 use crate::setting::mode::{BlockScope, Mode};
 use crate::setting::table::Key;
 
-/// A kind of setting.
+/// How a setting is read and documented.
 pub(crate) trait Kind {
-    /// What a value becomes.
+    /// What a value of a file becomes.
     type Of;
 
     /// Checks the value of a key; one that is out of range is a problem, and the answer is in range nevertheless.
     fn read(&self, key: &mut Key<'_>) -> Self::Of;
 
-    /// The range, for people.
+    /// The range, for people to read.
     fn range(&self) -> String;
 }
 
-/// True or false.
 pub(crate) struct Flag;
-/// True or false.
-pub(crate) const FLAG: Flag = Flag;
 
 impl Kind for Flag {
     type Of = bool;
@@ -34,15 +31,13 @@ impl Kind for Flag {
     }
 }
 
-/// One of some words.
-pub(crate) struct Words<T: 'static>(&'static [(&'static str, T)]);
+pub(crate) struct OneOf<T: 'static>(&'static [(&'static str, T)]);
 
-/// One of some words.
-pub(crate) const fn words<T>(words: &'static [(&'static str, T)]) -> Words<T> {
-    Words(words)
+pub(crate) const fn one_of<T>(words: &'static [(&'static str, T)]) -> OneOf<T> {
+    OneOf(words)
 }
 
-impl<T: Copy + Default> Kind for Words<T> {
+impl<T: Copy + Default> Kind for OneOf<T> {
     type Of = T;
 
     fn read(&self, key: &mut Key<'_>) -> T {
@@ -55,12 +50,11 @@ impl<T: Copy + Default> Kind for Words<T> {
 }
 
 /// What a detector may do.
-pub(crate) const MODE: Words<Mode> =
-    Words(&[("off", Mode::Off), ("shadow", Mode::Shadow), ("nudge", Mode::Nudge), ("block", Mode::Block)]);
+pub(crate) const MODE: OneOf<Mode> =
+    OneOf(&[("off", Mode::Off), ("shadow", Mode::Shadow), ("nudge", Mode::Nudge), ("block", Mode::Block)]);
 
-/// What a block covers.
-pub(crate) const BLOCK_SCOPE: Words<BlockScope> =
-    Words(&[("fingerprint", BlockScope::Fingerprint), ("tool", BlockScope::Tool), ("session", BlockScope::Session)]);
+pub(crate) const BLOCK_SCOPE: OneOf<BlockScope> =
+    OneOf(&[("fingerprint", BlockScope::Fingerprint), ("tool", BlockScope::Tool), ("session", BlockScope::Session)]);
 
 /// A count: an integer from `least` to what 31 bits hold.
 pub(crate) struct Count {
@@ -109,10 +103,8 @@ impl Kind for Steps {
     }
 }
 
-/// A number of characters.
 pub(crate) struct Chars(Steps);
 
-/// A number of characters.
 pub(crate) const fn chars(least: i64, most: usize) -> Chars {
     Chars(steps(least, most))
 }
@@ -129,12 +121,12 @@ impl Kind for Chars {
     }
 }
 
-/// Milliseconds.
+/// Milliseconds from `least` on.
 pub(crate) struct Millis {
     least: i64,
 }
 
-/// Milliseconds.
+/// Milliseconds from `least` on.
 pub(crate) const fn millis(least: i64) -> Millis {
     Millis { least }
 }
@@ -154,8 +146,6 @@ impl Kind for Millis {
 
 /// A number from 0 to 1.
 pub(crate) struct Share;
-/// A number from 0 to 1.
-pub(crate) const SHARE: Share = Share;
 
 impl Kind for Share {
     type Of = f64;
@@ -172,8 +162,6 @@ impl Kind for Share {
 
 /// Steps that are looked at: at most as many as are kept.
 pub(crate) struct Window;
-/// Steps that are looked at: at most as many as are kept.
-pub(crate) const WINDOW: Window = Window;
 
 impl Kind for Window {
     type Of = u32;
@@ -192,8 +180,6 @@ impl Kind for Window {
 
 /// A count that is never reached (0), or not before the threshold.
 struct NotBelowThreshold;
-/// A count that is never reached (0), or not before the threshold.
-const NOT_BELOW_THRESHOLD: NotBelowThreshold = NotBelowThreshold;
 
 impl Kind for NotBelowThreshold {
     type Of = u32;
@@ -212,25 +198,21 @@ impl Kind for NotBelowThreshold {
 
 /// The same for the count of a block. A mode that places no block does not hinder a change of the threshold.
 pub(crate) struct BlockAt;
-/// The same for the count of a block. A mode that places no block does not hinder a change of the threshold.
-pub(crate) const BLOCK_AT: BlockAt = BlockAt;
 
 impl Kind for BlockAt {
     type Of = u32;
 
     fn read(&self, key: &mut Key<'_>) -> u32 {
-        if matches!(key.text_beside("mode"), "block" | "shadow") { NOT_BELOW_THRESHOLD.read(key) } else { count(0).read(key) }
+        if matches!(key.text_beside("mode"), "block" | "shadow") { NotBelowThreshold.read(key) } else { count(0).read(key) }
     }
 
     fn range(&self) -> String {
-        NOT_BELOW_THRESHOLD.range()
+        NotBelowThreshold.range()
     }
 }
 
 /// Names, in the order given.
 pub(crate) struct NamesInOrder;
-/// Names, in the order given.
-pub(crate) const NAMES_IN_ORDER: NamesInOrder = NamesInOrder;
 
 impl Kind for NamesInOrder {
     type Of = Vec<String>;
@@ -247,8 +229,6 @@ impl Kind for NamesInOrder {
 
 /// Exact names of tools; sorted.
 pub(crate) struct Tools;
-/// Exact names of tools; sorted.
-pub(crate) const TOOLS: Tools = Tools;
 
 impl Kind for Tools {
     type Of = Vec<String>;
@@ -265,8 +245,6 @@ impl Kind for Tools {
 
 /// Whether the masks of the policy are applied.
 pub(crate) struct MasksOrNone;
-/// Whether the masks of the policy are applied.
-pub(crate) const MASKS_OR_NONE: MasksOrNone = MasksOrNone;
 
 impl Kind for MasksOrNone {
     type Of = MaskSet;
@@ -276,6 +254,6 @@ impl Kind for MasksOrNone {
     }
 
     fn range(&self) -> String {
-        FLAG.range()
+        Flag.range()
     }
 }

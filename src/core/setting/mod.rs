@@ -16,12 +16,11 @@ pub use check::Problem;
 pub(crate) use describe::settings;
 pub use describe::{Setting, section_toml};
 pub(crate) use kind::{
-    BLOCK_AT, BLOCK_SCOPE, FLAG, Kind, MASKS_OR_NONE, MODE, NAMES_IN_ORDER, SHARE, TOOLS, WINDOW, chars, count, millis, steps,
-    words,
+    BLOCK_SCOPE, BlockAt, Flag, Kind, MODE, MasksOrNone, NamesInOrder, Share, Tools, Window, chars, count, millis, one_of, steps,
 };
 pub use mode::{BlockScope, Mode};
 pub use needs::Needs;
 pub use patterns::TextPatterns;
-pub(crate) use table::{Key, Shared, Table};
+pub(crate) use table::{Key, SharedSettings, Table};
 pub use tool::{ToolClass, ToolPolicy, ToolTable};
 pub use value::Value;

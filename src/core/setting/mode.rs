@@ -8,14 +8,13 @@ pub enum Mode {
     Off,
     /// It decides, and its commands are published as shadow.
     Shadow,
-    /// It nudges.
+    /// It nudges, and never blocks.
     Nudge,
-    /// It nudges, then blocks.
+    /// It nudges, and blocks what goes on.
     Block,
 }
 
 impl Mode {
-    /// The name in policies.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -33,13 +32,11 @@ impl Mode {
     }
 }
 
-/// What a block covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BlockScope {
     /// Calls with the looping identity.
     #[default]
     Fingerprint,
-    /// Calls of the tool.
     Tool,
     /// Every call of the agent.
     Session,

@@ -3,19 +3,12 @@
 /// What is computed of each step. A detector states in its own file what it reads; the rest is not computed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Fingerprints.
     pub fingerprint: bool,
-    /// Outcome identities.
     pub outcome: bool,
-    /// State hashes.
     pub state: bool,
-    /// Token signatures.
     pub tokens: bool,
-    /// Error keys.
     pub error: bool,
-    /// Test signals.
     pub test: bool,
-    /// Read targets.
     pub read_target: bool,
     /// Counts for the swarm stage.
     pub swarm: bool,

@@ -10,33 +10,28 @@ static NO_KEYS: BTreeMap<String, Value> = BTreeMap::new();
 
 /// What settings of one table need to know of others.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Shared {
-    /// `history_steps` as written.
+pub(crate) struct SharedSettings {
+    /// The value of `history_steps`, not yet checked.
     pub(crate) history_steps: i64,
-    /// `outcomes.masks`.
+    /// The masks of `outcomes.masks`, compiled.
     pub(crate) masks: MaskSet,
-    /// `identity.use_description`.
+    /// Whether descriptions are compared (`identity.use_description`).
     pub(crate) use_description: bool,
 }
 
 /// A table of a policy.
 pub(crate) struct Table<'a> {
-    /// Where problems go.
     pub(crate) check: &'a mut Check,
     /// Dotted path with a dot behind; empty for the whole policy.
     prefix: String,
     values: &'a BTreeMap<String, Value>,
-    pub(crate) shared: &'a Shared,
+    pub(crate) shared: &'a SharedSettings,
 }
 
 impl<'a> Table<'a> {
     /// The whole policy; what is no table has no keys.
-    pub(crate) const fn new(check: &'a mut Check, value: &'a Value, shared: &'a Shared) -> Self {
-        let values = match value {
-            Value::Table(values) => values,
-            _ => &NO_KEYS,
-        };
-        Self { check, prefix: String::new(), values, shared }
+    pub(crate) const fn new(check: &'a mut Check, value: &'a Value, shared: &'a SharedSettings) -> Self {
+        Self { check, prefix: String::new(), values: keys_of(Some(value)), shared }
     }
 
     /// Dotted path of a key.
@@ -47,28 +42,20 @@ impl<'a> Table<'a> {
     /// A table in this one.
     pub(crate) fn table(&mut self, key: &str) -> Table<'_> {
         let prefix = format!("{}{key}.", self.prefix);
-        let values = match self.values.get(key) {
-            Some(Value::Table(values)) => values,
-            _ => &NO_KEYS,
-        };
-        Table { check: self.check, prefix, values, shared: self.shared }
+        Table { check: self.check, prefix, values: keys_of(self.values.get(key)), shared: self.shared }
     }
 
     /// The tables of an array of tables, each under its index.
     pub(crate) fn tables<T>(&mut self, key: &str, mut read: impl FnMut(&mut Table<'_>) -> T) -> Vec<T> {
         let Some(Value::List(list)) = self.values.get(key) else { return Vec::new() };
-        let entry = |(index, value): (usize, &'a Value)| {
+        let mut tables = Vec::with_capacity(list.len());
+        for (index, value) in list.iter().enumerate() {
             let prefix = format!("{}{key}[{index}].", self.prefix);
-            let values = match value {
-                Value::Table(values) => values,
-                _ => &NO_KEYS,
-            };
-            read(&mut Table { check: self.check, prefix, values, shared: self.shared })
-        };
-        list.iter().enumerate().map(entry).collect()
+            tables.push(read(&mut Table { check: self.check, prefix, values: keys_of(Some(value)), shared: self.shared }));
+        }
+        tables
     }
 
-    /// A key.
     pub(crate) fn key(&mut self, key: &str) -> Key<'_> {
         Key { path: self.path(key), value: self.values.get(key), values: self.values, shared: self.shared, check: self.check }
     }
@@ -84,6 +71,14 @@ impl<'a> Table<'a> {
     }
 }
 
+/// The keys of a table; what is no table has none.
+const fn keys_of(value: Option<&Value>) -> &BTreeMap<String, Value> {
+    match value {
+        Some(Value::Table(values)) => values,
+        _ => &NO_KEYS,
+    }
+}
+
 fn written(values: &BTreeMap<String, Value>, key: &str) -> i64 {
     match values.get(key) {
         Some(Value::Integer(integer)) => *integer,
@@ -93,12 +88,11 @@ fn written(values: &BTreeMap<String, Value>, key: &str) -> i64 {
 
 /// A key with its value.
 pub(crate) struct Key<'a> {
-    /// Where problems go.
     pub(crate) check: &'a mut Check,
-    /// Dotted path.
+    /// Dotted path of the key.
     pub(crate) path: String,
     /// What its table shares with others.
-    pub(crate) shared: &'a Shared,
+    pub(crate) shared: &'a SharedSettings,
     value: Option<&'a Value>,
     values: &'a BTreeMap<String, Value>,
 }
@@ -109,7 +103,6 @@ impl<'a> Key<'a> {
         self.check.problem(path, format!("{path} must be {kind}"));
     }
 
-    /// An integer.
     pub(crate) fn integer(&mut self) -> i64 {
         let Some(Value::Integer(integer)) = self.value else {
             self.must_be("an integer");
@@ -118,7 +111,6 @@ impl<'a> Key<'a> {
         *integer
     }
 
-    /// A number.
     pub(crate) fn float(&mut self) -> f64 {
         match self.value {
             Some(Value::Float(float)) => *float,
@@ -130,7 +122,6 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// True or false.
     pub(crate) fn flag(&mut self) -> bool {
         let Some(Value::Flag(flag)) = self.value else {
             self.must_be("true or false");
@@ -139,7 +130,6 @@ impl<'a> Key<'a> {
         *flag
     }
 
-    /// A text.
     pub(crate) fn text(&mut self) -> &'a str {
         let Some(Value::Text(text)) = self.value else {
             self.must_be("a text");
@@ -168,11 +158,7 @@ impl<'a> Key<'a> {
 
     /// A table in place of a value.
     pub(crate) fn table(&mut self) -> Table<'_> {
-        let values = match self.value {
-            Some(Value::Table(values)) => values,
-            _ => &NO_KEYS,
-        };
-        Table { check: self.check, prefix: format!("{}.", self.path), values, shared: self.shared }
+        Table { check: self.check, prefix: format!("{}.", self.path), values: keys_of(self.value), shared: self.shared }
     }
 
     /// One of some words; the default where it is none.

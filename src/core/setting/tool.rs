@@ -2,28 +2,25 @@
 
 use crate::identity::{CallRules, ToolOutcomeRules};
 
-/// What a tool is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolClass {
-    /// Nothing special.
     #[default]
     Normal,
     /// Asked again until the answer changes: thresholds of counts are multiplied.
     Poll,
-    /// Reads: feeds `exploration`.
+    /// It only reads, and feeds `exploration`.
     Read,
     /// Its success changes the world: progress. A call of it that only looks (`identity.looks`) counts as of class `read`.
     Mutates,
     /// Starts another agent: `swarm_repeat` counts the same brief given by several agents, whatever the call answers.
     Spawn,
-    /// Transparent to every detector.
+    /// It is transparent to every detector.
     Exempt,
 }
 
 /// The effective policy of one tool.
 #[derive(Debug, Clone, Default)]
 pub struct ToolPolicy {
-    /// What it is.
     pub class: ToolClass,
     /// Outcomes are left out of `outcome_repeat`'s key and of `result_aware`; no part in `stagnation`, `stuck`, `state_repeat`.
     pub args_only: bool,
@@ -43,7 +40,7 @@ pub struct ToolPolicy {
     pub in_fleet_rate: bool,
     /// Runs a command line; `identity.shell_tools`.
     pub is_shell: bool,
-    /// Lets time pass; `identity.waiters`.
+    /// It lets time pass (`identity.waiters`).
     pub waits: bool,
 }
 

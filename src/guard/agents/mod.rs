@@ -1,6 +1,6 @@
-//! What is remembered of each agent: what it was told, what it was refused, which calls are open.
+//! What is remembered of each agent: nudges that were handed out, calls that were refused, calls that are open.
 
+pub(crate) mod agent;
 pub(crate) mod deliveries;
-pub(crate) mod pairs;
-pub(crate) mod refusals;
-pub(crate) mod who;
+pub(crate) mod open_calls;
+pub(crate) mod refused_calls;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loopwarden_core::event::EventTime;
-use loopwarden_core::identity::Hash128;
+use loopwarden_core::identity::{Hash128, IdentityRecipe};
 
-use crate::agents::who::Who;
+use crate::agents::agent::Agent;
 use crate::table::matching::Call;
-use crate::wire::verdict::{Recipe, Verdict};
+use crate::wire::verdict::Verdict;
 
 /// Which calls a fingerprint is made of, and how.
-type Form = (Option<String>, Recipe);
+type Form = (Option<String>, IdentityRecipe);
 
 /// The verdicts of one swarm, or of the fleet of one tenant.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Group {
     /// Each form with how many verdicts have it: a call is hashed once for each.
     forms: Vec<(Form, usize)>,
     by_print: BTreeMap<Hash128, Vec<Arc<Verdict>>>,
-    /// Those whose calls nobody can tell by a fingerprint: nudges about a tool.
+    /// Those whose calls cannot be found by a fingerprint: nudges about a tool.
     loose: Vec<Arc<Verdict>>,
 }
 
@@ -61,10 +61,11 @@ impl Group {
     }
 
     /// Those in force that bind a call of an agent; nudges about its tool among them.
-    pub(crate) fn binding(&self, who: &Who, call: &Call<'_>, now: EventTime, out: &mut Vec<Arc<Verdict>>) {
+    pub(crate) fn binding(&self, agent: &Agent, call: &Call, now: EventTime, out: &mut Vec<Arc<Verdict>>) {
         let binds = |verdict: &Verdict| {
             let only = &verdict.scope.only;
-            let is_meant = |(session, agent): &(String, String)| *session == who.session_id && *agent == who.agent_id;
+            let is_meant =
+                |(session_id, agent_id): &(String, String)| *session_id == agent.session_id && *agent_id == agent.agent_id;
             verdict.expires_at > now && (only.is_empty() || only.iter().any(is_meant))
         };
         for ((tool, recipe), _) in &self.forms {
@@ -78,13 +79,13 @@ impl Group {
             };
             out.extend(held.into_iter().flatten().filter(has_form).cloned());
         }
-        let is_of_tool = |verdict: &&Arc<Verdict>| verdict.scope.tool.as_deref() == Some(call.tool) && binds(verdict);
+        let is_of_tool = |verdict: &&Arc<Verdict>| verdict.scope.tool.as_ref() == Some(&call.tool) && binds(verdict);
         out.extend(self.loose.iter().filter(is_of_tool).cloned());
     }
 }
 
-/// Fingerprint and form, where a call can be told by them.
+/// Fingerprint and form, where calls can be found by them.
 fn form(verdict: &Verdict) -> Option<(Hash128, Form)> {
     let (print, recipe) = verdict.scope.fingerprint.as_ref()?;
-    (*recipe != Recipe::Opaque).then(|| (*print, (verdict.scope.tool.clone(), recipe.clone())))
+    (*recipe != IdentityRecipe::Opaque).then(|| (*print, (verdict.scope.tool.clone(), recipe.clone())))
 }

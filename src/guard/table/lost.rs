@@ -1,6 +1,6 @@
 //! A note of what left a full table, so that nobody takes what was forgotten for what never was.
 //!
-//! Of each tenant a filter over the beginnings of keys, which may say yes too often and never no too often. It is empty again when all that
+//! Of each tenant a filter over the beginnings of keys, which may have a key too many and never one too few. It is empty again when all that
 //! left has ended.
 
 use std::collections::BTreeMap;

@@ -2,59 +2,52 @@
 
 use std::cell::RefCell;
 
+use loopwarden_core::engine::Scope;
 use loopwarden_core::event::Content;
-use loopwarden_core::identity::{Arguments, FingerprintRules, Hash128, args_identity, call_identity, fingerprint};
-
-use crate::wire::verdict::{Recipe, Scope};
+use loopwarden_core::identity::{Arguments, CallRules, Hash128, IdentityRecipe, call_identity};
 
 /// Recipes whose fingerprints of one call are remembered: commands of one policy name few.
 const REMEMBERED: usize = 16;
 
 /// A call that verdicts are held against.
 #[derive(Debug)]
-pub(crate) struct Call<'a> {
-    pub(crate) tool: &'a str,
-    args: Arguments<'a>,
-    made: RefCell<Vec<(Recipe, Hash128)>>,
+pub(crate) struct Call {
+    pub(crate) tool: String,
+    args: Arguments<'static>,
+    made: RefCell<Vec<(IdentityRecipe, Hash128)>>,
 }
 
-impl<'a> Call<'a> {
-    pub(crate) fn new(tool: &'a str, args: &Content<'a>) -> Self {
-        Self { tool, args: Arguments::of(args), made: RefCell::default() }
+/// What makes two calls of an agent the same: the tool, and the identity of all arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallKey<'a> {
+    pub(crate) tool: &'a str,
+    pub(crate) identity: Hash128,
+}
+
+impl Call {
+    pub(crate) fn new(tool: &str, args: &Content<'_>) -> Self {
+        Self { tool: tool.to_owned(), args: Arguments::of(args).into_owned(), made: RefCell::default() }
     }
 
-    /// Its identity by tool and all arguments.
-    pub(crate) fn identity(&self) -> Hash128 {
-        call_identity(self.tool, &self.args, &loopwarden_core::identity::CallRules::default()).0.hash128()
+    pub(crate) fn key(&self) -> CallKey<'_> {
+        let identity = call_identity(&self.tool, &self.args, &CallRules::default()).0.hash128();
+        CallKey { tool: &self.tool, identity }
     }
 
-    /// What a recipe makes of it; none where nothing can be made.
-    pub(crate) fn fingerprint(&self, recipe: &Recipe) -> Option<Hash128> {
-        if matches!(recipe, Recipe::Opaque) {
-            return None;
-        }
+    /// What a recipe makes of it, made once for each recipe; none where nothing can be made.
+    pub(crate) fn fingerprint(&self, recipe: &IdentityRecipe) -> Option<Hash128> {
         let mut made = self.made.borrow_mut();
         if let Some((_, hash)) = made.iter().find(|(known, _)| known == recipe) {
             return Some(*hash);
         }
-        let digest = match recipe {
-            Recipe::Call(rules) => call_identity(self.tool, &self.args, rules).0,
-            Recipe::Args(rules) => args_identity(&self.args, rules),
-            Recipe::Coarse(kept) => {
-                // Only those of the list that are present, all where none is: a worker knows no target from its company.
-                let rules = FingerprintRules { targets: kept.to_vec(), args: kept.clone(), ..FingerprintRules::default() };
-                fingerprint(self.tool, &self.args, None, &rules)?
-            }
-            Recipe::Opaque => return None,
-        };
-        let hash = digest.hash128();
+        let hash = recipe.fingerprint(&self.tool, &self.args)?;
         if made.len() < REMEMBERED {
             made.push((recipe.clone(), hash));
         }
         Some(hash)
     }
 
-    /// Whether it is among the calls of a scope. What cannot be told is not.
+    /// Whether it is among the calls of a scope. A call whose fingerprint cannot be made is not.
     pub(crate) fn is_in(&self, scope: &Scope) -> bool {
         scope.tool.as_deref().is_none_or(|tool| tool == self.tool)
             && scope.fingerprint.as_ref().is_none_or(|(hash, recipe)| self.fingerprint(recipe) == Some(*hash))
@@ -63,41 +56,40 @@ impl<'a> Call<'a> {
 
 #[cfg(test)]
 mod tests {
-    use loopwarden_core::identity::CallRules;
+    use loopwarden_core::engine::ScopeKind;
 
     use super::*;
-    use crate::wire::verdict::ScopeKind;
 
     fn names(list: &[&str]) -> std::sync::Arc<[String]> {
         list.iter().map(ToString::to_string).collect()
     }
 
-    fn made(tool: &str, args: &str, recipe: &Recipe) -> String {
+    fn made(tool: &str, args: &str, recipe: &IdentityRecipe) -> String {
         Call::new(tool, &Content::Raw(args)).fingerprint(recipe).unwrap().to_string()
     }
 
     /// The vectors of the wire.
     #[test]
     fn each_recipe_makes_the_fingerprint_that_commands_carry() {
-        let call = Recipe::Call(CallRules::default());
+        let call = IdentityRecipe::Call(CallRules::default());
         assert_eq!(made("Bash", r#"{"command":"cargo test -p core"}"#, &call), "a4404e81f177a67db9d08a78ed566b35");
         assert_eq!(made("search", r#"{"q":"loop","opts":{"b":[2,1],"a":1}}"#, &call), "0ac5c057b0fb4b88ebf2cd985bdaf4d7");
-        let coarse = Recipe::Coarse(names(&["path"]));
+        let coarse = IdentityRecipe::Coarse(names(&["path"]));
         let args = r#"{"path":"src/größe.rs","encoding":"utf-8"}"#;
         assert_eq!(made("read_file", args, &coarse), "87f5fb79309ab8db4235f1eb037474d5");
-        let args = Recipe::Args(CallRules::default());
+        let args = IdentityRecipe::Args(CallRules::default());
         assert_eq!(made("any", r#"{"definition":"x"}"#, &args), "2748e54004c7867d13bdcb63b3a608d3");
-        assert_eq!(Call::new("Bash", &Content::Absent).fingerprint(&Recipe::Opaque), None);
+        assert_eq!(Call::new("Bash", &Content::Absent).fingerprint(&IdentityRecipe::Opaque), None);
     }
 
     #[test]
     fn arguments_are_taken_as_the_model_wrote_them() {
-        let dropped = Recipe::Call(CallRules { args_ignored: names(&["description"]), ..CallRules::default() });
-        let told = made("Bash", r#"{"command":"ls"}"#, &dropped);
-        assert_eq!(made("Bash", r#"{"description":"x", "command" : "ls"}"#, &dropped), told);
-        assert_eq!(made("Bash", r#""{\"command\":\"ls\"}""#, &dropped), told, "text that holds JSON is JSON");
-        assert_ne!(made("Bash", r#"{"command":"ls -l"}"#, &dropped), told);
-        let all = Recipe::Call(CallRules::default());
+        let dropped = IdentityRecipe::Call(CallRules { args_ignored: names(&["description"]), ..CallRules::default() });
+        let expected = made("Bash", r#"{"command":"ls"}"#, &dropped);
+        assert_eq!(made("Bash", r#"{"description":"x", "command" : "ls"}"#, &dropped), expected);
+        assert_eq!(made("Bash", r#""{\"command\":\"ls\"}""#, &dropped), expected, "text that holds JSON is JSON");
+        assert_ne!(made("Bash", r#"{"command":"ls -l"}"#, &dropped), expected);
+        let all = IdentityRecipe::Call(CallRules::default());
         assert_ne!(made("t", r#"{"id":9007199254740993}"#, &all), made("t", r#"{"id":9007199254740992}"#, &all));
         assert_eq!(made("t", r#"{"id":1.0}"#, &all), made("t", r#"{"id":1}"#, &all));
     }
@@ -105,19 +97,18 @@ mod tests {
     #[test]
     fn a_scope_narrows_and_is_never_widened() {
         let call = Call::new("Bash", &Content::Raw(r#"{"command":"cargo test -p core"}"#));
-        let print = call.fingerprint(&Recipe::Call(CallRules::default())).unwrap();
+        let print = call.fingerprint(&IdentityRecipe::Call(CallRules::default())).unwrap();
         let scope = |tool: Option<&str>, fingerprint| Scope {
             kind: ScopeKind::Agent,
-            agent_id: None,
             tool: tool.map(str::to_owned),
             fingerprint,
             only: Vec::new(),
         };
-        let recipe = || Recipe::Call(CallRules::default());
+        let recipe = || IdentityRecipe::Call(CallRules::default());
         assert!(call.is_in(&scope(None, None)));
         assert!(call.is_in(&scope(Some("Bash"), None)) && !call.is_in(&scope(Some("bash"), None)));
         assert!(call.is_in(&scope(Some("Bash"), Some((print, recipe())))));
         assert!(!call.is_in(&scope(Some("Bash"), Some((Hash128(1), recipe())))));
-        assert!(!call.is_in(&scope(Some("Bash"), Some((print, Recipe::Opaque)))));
+        assert!(!call.is_in(&scope(Some("Bash"), Some((print, IdentityRecipe::Opaque)))));
     }
 }

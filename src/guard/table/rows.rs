@@ -7,17 +7,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loopwarden_core::engine::{SEPARATOR, SubjectKey, joined};
+use loopwarden_core::engine::{SEPARATOR, ScopeKind, SubjectKey, joined};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::limits::ACTIVE_VERDICTS_MAX;
 
-use crate::agents::who::Who;
+use crate::agents::agent::Agent;
 use crate::table::groups::Group;
 use crate::table::lost::Lost;
 use crate::table::matching::Call;
 use crate::table::shares;
 use crate::table::shares::{Measure, Shares};
-use crate::wire::verdict::{CommandUpdate, RowUpdate, ScopeKind, Verdict};
+use crate::wire::verdict::{CommandUpdate, RowUpdate, Verdict};
 
 /// Subjects that are held, of all tenants.
 pub(crate) const SUBJECTS_MAX: usize = 65_536;
@@ -26,7 +26,7 @@ pub(crate) const BYTES_MAX: usize = 48 << 20;
 /// What the places take by which a subject is found. Bytes.
 const PLACES_BYTES: usize = 256;
 
-/// Verdicts in force.
+/// Verdicts in force, by subject; bounded by [`SUBJECTS_MAX`] and [`BYTES_MAX`].
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     subjects: BTreeMap<Arc<str>, Subject>,
@@ -76,7 +76,7 @@ impl Rows {
         true
     }
 
-    /// Takes a command.
+    /// Takes a command that is newer than the last of its subject.
     pub(crate) fn command(&mut self, command: CommandUpdate, now: EventTime) {
         if command.expires_at <= now {
             return;
@@ -103,33 +103,33 @@ impl Rows {
     }
 
     /// Verdicts in force for an agent by its own history, whatever calls they bind.
-    pub(crate) fn own(&self, who: &Who, now: EventTime) -> Vec<Arc<Verdict>> {
-        let keys = self.sessions.get(&who.session_key()).into_iter().flatten();
+    pub(crate) fn own(&self, agent: &Agent, now: EventTime) -> Vec<Arc<Verdict>> {
+        let keys = self.sessions.get(&agent.session_key()).into_iter().flatten();
         let verdicts = keys.filter_map(|key| self.subjects.get(key)).flat_map(|subject| &subject.verdicts);
         let is_meant = |verdict: &&Arc<Verdict>| {
             let is_whole_session = verdict.scope.kind == ScopeKind::Session;
-            verdict.expires_at > now && (is_whole_session || verdict.scope.agent_id.as_deref() == Some(&who.agent_id))
+            verdict.expires_at > now && (is_whole_session || verdict.agent_id.as_ref() == Some(&agent.agent_id))
         };
         verdicts.filter(is_meant).cloned().collect()
     }
 
     /// Verdicts in force for a call by the history of its swarm or of the fleet.
-    pub(crate) fn of_others(&self, who: &Who, call: &Call<'_>, now: EventTime) -> Vec<Arc<Verdict>> {
+    pub(crate) fn of_others(&self, agent: &Agent, call: &Call, now: EventTime) -> Vec<Arc<Verdict>> {
         let mut found = Vec::new();
-        let swarm = who.swarm_id.as_deref().map(|swarm_id| joined(&["swarm", &who.tenant, swarm_id]));
-        for name in swarm.into_iter().chain([joined(&["fleet", &who.tenant])]) {
+        let swarm = agent.swarm_id.as_deref().map(|swarm_id| joined(&["swarm", &agent.tenant, swarm_id]));
+        for name in swarm.into_iter().chain([joined(&["fleet", &agent.tenant])]) {
             if let Some(group) = self.groups.get(&name) {
-                group.binding(who, call, now, &mut found);
+                group.binding(agent, call, now, &mut found);
             }
         }
         found
     }
 
     /// Whether a verdict that was found by the history of others is still in force.
-    pub(crate) fn holds(&self, who: &Who, verdict: &Verdict) -> bool {
+    pub(crate) fn holds(&self, agent: &Agent, verdict: &Verdict) -> bool {
         let Some((fingerprint, _)) = &verdict.scope.fingerprint else { return false };
-        let (tenant, fingerprint) = (who.tenant.clone(), *fingerprint);
-        let subject = match (verdict.scope.kind, &who.swarm_id) {
+        let (tenant, fingerprint) = (agent.tenant.clone(), *fingerprint);
+        let subject = match (verdict.scope.kind, &agent.swarm_id) {
             (ScopeKind::Swarm, Some(swarm_id)) => SubjectKey::Swarm { tenant, swarm_id: swarm_id.clone(), fingerprint },
             (ScopeKind::Fleet, _) => SubjectKey::Fleet { tenant, fingerprint },
             _ => return false,
@@ -139,11 +139,11 @@ impl Rows {
     }
 
     /// Beginnings of the keys under which something may be missing that is in force for an agent.
-    pub(crate) fn missing(&self, who: &Who, now: EventTime) -> Vec<String> {
+    pub(crate) fn missing(&self, agent: &Agent, now: EventTime) -> Vec<String> {
         if self.lost.is_empty() {
             return Vec::new();
         }
-        let Who { tenant, session_id, swarm_id, .. } = who;
+        let Agent { tenant, session_id, swarm_id, .. } = agent;
         let session = joined(&["agent", tenant, session_id, ""]);
         let swarm = swarm_id.as_ref().map(|swarm_id| joined(&["swarm", tenant, swarm_id, ""]));
         let beginnings = [Some(session), swarm, Some(joined(&["fleet", tenant, ""]))].into_iter().flatten();
@@ -168,7 +168,6 @@ impl Rows {
         self.lost.sweep(now);
     }
 
-    /// Subjects that are held.
     pub(crate) fn len(&self) -> usize {
         self.subjects.len()
     }
@@ -306,8 +305,8 @@ mod tests {
         rows.command(read_command(command.to_string().as_bytes()).unwrap(), now());
     }
 
-    fn who(session: &str, agent: &str) -> Who {
-        Who::new("", session, agent, Some("w"))
+    fn agent(session: &str, agent: &str) -> Agent {
+        Agent::new("", session, agent, Some("w"))
     }
 
     fn ids(verdicts: &[Arc<Verdict>]) -> Vec<&str> {
@@ -323,13 +322,13 @@ mod tests {
         let mut rows = Rows::default();
         let read = |text: String| read_row(text.as_bytes());
         assert!(rows.row(&key("main"), read(row(2, &[command("b", "block", 2), command("a", "nudge", 1)])), now()));
-        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["b", "a"]);
-        assert!(rows.own(&who("s", "other"), now()).is_empty() && rows.own(&who("t", "main"), now()).is_empty());
+        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["b", "a"]);
+        assert!(rows.own(&agent("s", "other"), now()).is_empty() && rows.own(&agent("t", "main"), now()).is_empty());
         rows.row(&key("main"), read(row(1, &[command("a", "nudge", 1)])), now());
-        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["b", "a"]);
+        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["b", "a"]);
         rows.row(&key("main"), read(row(2, &[command("b", "block", 2)])), now());
-        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["b"], "one verdict has ended: the number is the same");
-        assert!(rows.own(&who("s", "main"), at("2026-01-01T00:10:00Z")).is_empty(), "a block ends without a word");
+        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["b"], "one verdict has ended: the number is the same");
+        assert!(rows.own(&agent("s", "main"), at("2026-01-01T00:10:00Z")).is_empty(), "a block ends without a word");
         rows.row(&key("main"), None, now());
         assert_eq!((rows.len(), rows.bytes, rows.sessions.len()), (0, 0, 0));
         assert!(!rows.row("galaxy", None, now()));
@@ -341,20 +340,20 @@ mod tests {
         take(&mut rows, &command("n", "nudge", 1));
         take(&mut rows, &command("n", "nudge", 1));
         take(&mut rows, &command("b", "block", 2));
-        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["b"], "the nudge of the episode is replaced");
+        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["b"], "the nudge of the episode is replaced");
         take(&mut rows, &command("late", "nudge", 1));
-        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["b"]);
+        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["b"]);
         let mut other = command("o", "block", 3);
         other["episode"] = "f".into();
         take(&mut rows, &other);
         take(&mut rows, &command("u", "unblock", 4));
-        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["o"]);
+        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["o"]);
         take(&mut rows, &command("b", "block", 2));
-        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["o"], "what was lifted is not placed again");
+        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["o"], "what was lifted is not placed again");
         let mut anew = command("anew", "nudge", 1);
         anew["epoch"] = 11.into();
         take(&mut rows, &anew);
-        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["o", "anew"], "a later epoch begins to count anew");
+        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["o", "anew"], "a later epoch begins to count anew");
     }
 
     #[test]
@@ -363,8 +362,8 @@ mod tests {
         let mut wide = command("w", "block", 1);
         wide["scope"]["kind"] = "session".into();
         take(&mut rows, &wide);
-        assert_eq!(ids(&rows.own(&who("s", "other"), now())), ["w"]);
-        assert!(rows.own(&who("t", "main"), now()).is_empty());
+        assert_eq!(ids(&rows.own(&agent("s", "other"), now())), ["w"]);
+        assert!(rows.own(&agent("t", "main"), now()).is_empty());
     }
 
     fn swarm(id: &str, fingerprint: &str) -> Value {
@@ -382,22 +381,22 @@ mod tests {
         take(&mut rows, &swarm("hit", "a4404e81f177a67db9d08a78ed566b35"));
         take(&mut rows, &swarm("miss", "b4404e81f177a67db9d08a78ed566b35"));
         let call = Call::new("Bash", &Content::Raw(ARGS));
-        assert_eq!(ids(&rows.of_others(&who("any", "main"), &call, now())), ["hit"]);
-        assert!(rows.of_others(&Who::new("", "any", "main", None), &call, now()).is_empty(), "in no swarm");
-        assert!(rows.of_others(&Who::new("t", "any", "main", Some("w")), &call, now()).is_empty(), "another tenant");
-        assert!(rows.of_others(&who("any", "main"), &Call::new("Sh", &Content::Raw(ARGS)), now()).is_empty());
+        assert_eq!(ids(&rows.of_others(&agent("any", "main"), &call, now())), ["hit"]);
+        assert!(rows.of_others(&Agent::new("", "any", "main", None), &call, now()).is_empty(), "in no swarm");
+        assert!(rows.of_others(&Agent::new("t", "any", "main", Some("w")), &call, now()).is_empty(), "another tenant");
+        assert!(rows.of_others(&agent("any", "main"), &Call::new("Sh", &Content::Raw(ARGS)), now()).is_empty());
 
         let mut only = swarm("hit", "a4404e81f177a67db9d08a78ed566b35");
         only["seq"] = 2.into();
         only["scope"]["only"] = json!([{ "session_id": "x", "agent_id": "main" }]);
         take(&mut rows, &only);
-        assert!(rows.of_others(&who("any", "main"), &call, now()).is_empty());
-        assert_eq!(ids(&rows.of_others(&who("x", "main"), &call, now())), ["hit"]);
+        assert!(rows.of_others(&agent("any", "main"), &call, now()).is_empty());
+        assert_eq!(ids(&rows.of_others(&agent("x", "main"), &call, now())), ["hit"]);
 
         let mut fleet = swarm("fleet", "a4404e81f177a67db9d08a78ed566b35");
         fleet["scope"]["kind"] = "fleet".into();
         take(&mut rows, &fleet);
-        assert_eq!(ids(&rows.of_others(&Who::new("", "any", "main", None), &call, now())), ["fleet"]);
+        assert_eq!(ids(&rows.of_others(&Agent::new("", "any", "main", None), &call, now())), ["fleet"]);
         rows.sweep(at("2026-01-01T00:10:00Z"));
         assert_eq!((rows.len(), rows.bytes, rows.groups.len()), (0, 0, 0));
     }
@@ -416,7 +415,7 @@ mod tests {
             group.add(verdict);
         }
         let mut found = Vec::new();
-        group.binding(&who("any", "main"), &Call::new("Bash", &Content::Raw(ARGS)), now(), &mut found);
+        group.binding(&agent("any", "main"), &Call::new("Bash", &Content::Raw(ARGS)), now(), &mut found);
         let mut found = ids(&found);
         found.sort_unstable();
         assert_eq!(found, ["any", "bash"]);
@@ -431,7 +430,7 @@ mod tests {
     }
 
     fn is_held(rows: &Rows, tenant: &str, number: usize) -> bool {
-        !rows.own(&Who::new(tenant, &format!("s{number}"), "main", None), now()).is_empty()
+        !rows.own(&Agent::new(tenant, &format!("s{number}"), "main", None), now()).is_empty()
     }
 
     #[test]
@@ -487,11 +486,11 @@ mod tests {
         for number in 0..=SUBJECTS_MAX {
             take(&mut rows, &of_tenant("", number, "block"));
         }
-        let missing = |session: &str| rows.missing(&Who::new("", session, "main", Some("w")), now());
+        let missing = |session: &str| rows.missing(&Agent::new("", session, "main", Some("w")), now());
         assert_eq!(missing("s0"), [joined(&["agent", "", "s0", ""])]);
         assert!(missing(&format!("s{SUBJECTS_MAX}")).is_empty() && missing("another").is_empty());
-        assert!(rows.missing(&Who::new("acme", "s0", "main", None), now()).is_empty());
+        assert!(rows.missing(&Agent::new("acme", "s0", "main", None), now()).is_empty());
         rows.sweep(now().plus_ms(60_000));
-        assert!(rows.missing(&Who::new("", "s0", "main", None), now()).is_empty(), "it has ended");
+        assert!(rows.missing(&Agent::new("", "s0", "main", None), now()).is_empty(), "it has ended");
     }
 }

@@ -1,6 +1,6 @@
 //! How much of a table each tenant holds, and what leaves first when the table is full.
 //!
-//! Who holds most gives first: so a tenant within an equal share never gives for another, and room that others do not use is lent until
+//! The tenant that holds most gives first: so one within an equal share never gives for another, and room that others do not use is lent until
 //! they do. Of one tenant, subjects without a block leave before those with one, and of either those that end first.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use loopwarden_core::event::EventTime;
 
-/// A subject, as far as it matters who leaves. In the order in which they do.
+/// A subject, as far as it matters agent leaves. In the order in which they do.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Leaver {
     pub(crate) has_block: bool,
@@ -16,7 +16,7 @@ pub(crate) struct Leaver {
     pub(crate) key: Arc<str>,
 }
 
-/// What is counted.
+/// What shares are measured by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
     Subjects,
@@ -46,7 +46,7 @@ impl Shares {
         });
     }
 
-    /// It does no more.
+    /// A tenant holds a subject no more.
     pub(crate) fn remove(&mut self, tenant: &str, place: &Leaver, bytes: usize) {
         self.change(tenant, |holding| {
             holding.places.remove(place);

@@ -26,7 +26,7 @@ pub struct Answer {
     /// Rung of the ladder, 1 to 9.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<u8>,
-    /// Why.
+    /// Why the command was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// When the command ends. RFC 3339.
@@ -52,7 +52,6 @@ pub struct Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// It may.
     Allow,
     /// It may not; the model gets the message in its place.
     Deny,
@@ -62,11 +61,8 @@ pub enum Decision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// No command.
     None,
-    /// A nudge.
     Nudge,
-    /// A block.
     Block,
 }
 
@@ -76,16 +72,16 @@ pub enum Action {
 pub enum Placement {
     /// In front of the call's result: as the refusal, or as context of the call.
     Before,
-    /// Behind the call's result.
+    /// Behind the result of the call that has run.
     AppendToResult,
-    /// Into the next turn.
+    /// In front of the agent's next turn.
     NextTurn,
 }
 
 /// Why a command was given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// The detector.
+    /// The detector that found the loop.
     pub code: String,
     /// For people; absent where the guard follows the state topic, whose rows have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,21 +97,20 @@ pub struct Freshness {
     /// How far that is behind. Milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag_ms: Option<u64>,
-    /// Decided without fresh verdicts.
+    /// The decision was made without fresh verdicts.
     pub stale: bool,
-    /// Where verdicts come from.
     pub source: Source,
 }
 
-/// Where verdicts come from.
+/// Where the verdicts of a guard come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The engine of this process.
     Embedded,
-    /// The state topic.
+    /// The topic of state rows.
     Kafka,
-    /// Another process over HTTP.
+    /// Another process, asked over HTTP.
     Upstream,
 }
 
@@ -132,7 +127,7 @@ pub enum Dropped {
 }
 
 impl Answer {
-    /// The call may run, and there is nothing to say.
+    /// The call may run, without a text for the model.
     #[must_use]
     pub const fn allow(state: Freshness) -> Self {
         Self {

@@ -4,9 +4,9 @@ use loopwarden_core::event::Rejected;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::wire::can::Can;
+use crate::wire::capabilities::Capabilities;
 
-/// What a caller waits that does not say. Milliseconds.
+/// How long a caller waits that names no time. Milliseconds.
 pub const DEADLINE_DEFAULT_MS: u64 = 100;
 /// Longest wait of a caller; more is taken as this. Milliseconds.
 pub const DEADLINE_MAX_MS: u64 = 10_000;
@@ -22,13 +22,13 @@ pub struct Check {
     pub event: Box<RawValue>,
     /// Whether the event is recorded too; else this only asks.
     pub record: bool,
-    /// Who asks.
+    /// The caller, and what it can do with the answer.
     pub client: Client,
     /// How long the caller waits. Milliseconds, 1 to [`DEADLINE_MAX_MS`].
     pub deadline_ms: u64,
 }
 
-/// Who asks.
+/// The caller of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Client {
     /// Name of the agent or of its adapter; empty where not given.
@@ -36,7 +36,7 @@ pub struct Client {
     /// Its version; empty where not given.
     pub version: String,
     /// What it can do with an answer.
-    pub can: Can,
+    pub can: Capabilities,
 }
 
 /// Why a check is none.
@@ -137,7 +137,7 @@ fn read_client(source: &RawValue) -> Result<Client, BadCheck> {
     Ok(Client {
         name: text(wire.name, "/client/name")?,
         version: text(wire.version, "/client/version")?,
-        can: value::<Can>(wire.can, "/client/can")?.unwrap_or_default(),
+        can: value::<Capabilities>(wire.can, "/client/can")?.unwrap_or_default(),
     })
 }
 
@@ -175,7 +175,7 @@ mod tests {
     fn only_the_event_is_needed() {
         let check = Check::read(br#"{"event":{"id":"a"},"client":null,"new":1}"#).unwrap();
         assert_eq!((check.event.get(), check.record, check.deadline_ms), (r#"{"id":"a"}"#, true, DEADLINE_DEFAULT_MS));
-        assert_eq!(check.client, Client { name: String::new(), version: String::new(), can: Can::DENY });
+        assert_eq!(check.client, Client { name: String::new(), version: String::new(), can: Capabilities::DENY });
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
             deadline_ms: 250,
             ..Check::new(
                 RawValue::from_string(r#"{ "id" : 1.0 }"#.to_owned()).unwrap(),
-                Client { name: "x".to_owned(), version: "1".to_owned(), can: Can::ALL },
+                Client { name: "x".to_owned(), version: "1".to_owned(), can: Capabilities::ALL },
             )
         };
         let read = Check::read(serde_json::to_string(&sent).unwrap().as_bytes()).unwrap();
@@ -217,7 +217,7 @@ mod tests {
         ] {
             assert_eq!(bad(body), (code, pointer.to_owned()), "{body}");
         }
-        // How deep an event may be, its decoder says.
+        // How deep an event may be is the business of its decoder.
         let deep = format!(r#"{{"event":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
         assert!(Check::read(deep.as_bytes()).is_ok());
     }

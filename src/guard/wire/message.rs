@@ -4,7 +4,7 @@ use crate::MESSAGE_CHARS_MAX;
 
 /// Text that poses as a word of the system may be taken for an injection, and shown to a person in place of the model.
 const PREFIX: &str = "[System] ";
-/// What a refusal says whose command has no text.
+/// Text of a refusal whose command has none.
 const NO_TEXT: &str = "This call was refused: it is part of a loop that goes on.";
 /// What a nudge adds that comes as a refusal.
 const ONCE: &str = " The same call will be let through if it is needed.";

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use loopwarden_core::event::{Stage, TaskId};
 use loopwarden_core::limits;
-use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
+use loopwarden_log::{Flow, LogError};
+use rdkafka::Offset;
 use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 
 use crate::admin::operator::Operator;
@@ -15,7 +16,7 @@ use crate::admin::topics::Admin;
 use crate::client::context::PlainContext;
 use crate::client::settings::KafkaOptions;
 use crate::client::{bearer, fate, identity, settings};
-use crate::readers::changelog;
+use crate::readers::reader::{Drained, Reader};
 
 /// Name of its producer, in the place of a process's: two growths fence each other.
 const INSTANCE: &str = "growth";
@@ -126,8 +127,15 @@ impl Grower {
     /// The brokers'.
     pub fn unread(&self, task: TaskId, from: u64, visit: &mut dyn FnMut(u64, &[u8])) -> Result<u64, LogError> {
         let topic = self.options.input_topic(task.stage);
-        let client = changelog::make(&self.options, "unread")?;
-        let start = changelog::watermarks(&client, &topic, task.partition)?.start;
-        changelog::read_to_end(&client, (&topic, task.partition), from.max(start), visit)
+        let reader = Reader::open(&self.options, "unread")?;
+        let from = from.max(reader.range(&topic, task.partition)?.start);
+        let reading = format!("reading {topic}/{}", task.partition);
+        reader.assign(&topic, [(task.partition as i32, Offset::Offset(from as i64))], &reading)?;
+        let drained = reader.drain(from, &reading, &mut |offset, key, _| {
+            visit(offset, key);
+            Flow::Continue
+        })?;
+        let (Drained::Stopped(next) | Drained::End(next)) = drained;
+        Ok(next)
     }
 }

@@ -5,4 +5,3 @@ pub mod operator;
 pub mod permissions;
 pub(crate) mod plan;
 pub mod topics;
-pub(crate) mod write_probe;

@@ -3,16 +3,12 @@
 use loopwarden_core::event::{NextOffset, Stage, TaskId};
 use loopwarden_core::limits;
 use loopwarden_log::{Changelog, Flow, LogError, Partitions};
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::{Offset, TopicPartitionList};
 
-use crate::client::context::PlainContext;
 use crate::client::fate;
 use crate::client::settings::KafkaOptions;
-use crate::member::members::members;
 use crate::producers::writer::Writer;
-use crate::readers::changelog;
 use crate::readers::changelog::KafkaChangelog;
+use crate::readers::reader::Reader;
 use crate::topics::Topics;
 
 /// Keys that are read before they are deleted.
@@ -22,7 +18,7 @@ const KEYS: usize = 10_000;
 pub struct Operator {
     group: String,
     topics: Topics,
-    client: BaseConsumer<PlainContext>,
+    reader: Reader,
     changelog: KafkaChangelog,
     writer: Writer,
 }
@@ -33,9 +29,9 @@ impl Operator {
     /// # Errors
     /// E0101 to E0104 for brokers and topics.
     pub fn connect(options: &KafkaOptions) -> Result<Self, LogError> {
-        let client = changelog::make(options, "operator")?;
-        let topics = Topics::fetch(client.client(), options)?;
-        Self::of(options, client, topics)
+        let reader = Reader::open(options, "operator")?;
+        let topics = Topics::fetch(reader.client(), options)?;
+        Self::of(options, reader, topics)
     }
 
     /// The same where a changelog need not fit its input.
@@ -43,17 +39,17 @@ impl Operator {
     /// # Errors
     /// E0101 to E0103.
     pub(crate) fn connect_uneven(options: &KafkaOptions) -> Result<Self, LogError> {
-        let client = changelog::make(options, "operator")?;
-        let topics = Topics::fetch_uneven(client.client(), options)?;
-        Self::of(options, client, topics)
+        let reader = Reader::open(options, "operator")?;
+        let topics = Topics::fetch_uneven(reader.client(), options)?;
+        Self::of(options, reader, topics)
     }
 
-    fn of(options: &KafkaOptions, client: BaseConsumer<PlainContext>, topics: Topics) -> Result<Self, LogError> {
+    fn of(options: &KafkaOptions, reader: Reader, topics: Topics) -> Result<Self, LogError> {
         Ok(Self {
             group: options.app.clone(),
             changelog: KafkaChangelog::new(options.clone(), topics.clone()),
             topics,
-            client,
+            reader,
             writer: Writer::new(options)?,
         })
     }
@@ -74,7 +70,7 @@ impl Operator {
     /// The group's coordinator does not answer.
     pub fn members(&self) -> Result<usize, LogError> {
         let asking = format!("asking who is in group \"{}\"", self.group);
-        let found = members(&self.client, &self.group, limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
+        let found = self.reader.members(&self.group, limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
         found.map(|members| members.len()).ok_or_else(|| {
             let hint = "under kafka.group_protocol = \"consumer\" nobody can; stop all processes and try with \"classic\"";
             LogError::Transient(format!("{asking}: no answer; {hint}"))
@@ -134,9 +130,7 @@ impl Operator {
     /// The brokers'.
     pub fn move_group(&self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
         let input = self.topics.input_of(task).unwrap_or_default();
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(input, task.partition as i32, Offset::Offset(next.0 as i64))
-            .and_then(|()| self.client.commit(&list, CommitMode::Sync))
-            .map_err(|error| fate::of(&error, &format!("moving the group's offset of {task}")))
+        let moving = format!("moving the group's offset of {task}");
+        self.reader.move_group(input, [(task.partition as i32, next.0)], &moving)
     }
 }

@@ -1,21 +1,21 @@
 //! Which permissions this identity lacks, found by trying. Nothing is written and no group is joined.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use loopwarden_core::event::Stage;
 use loopwarden_core::limits;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::Consumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 
-use crate::admin::write_probe;
-use crate::client::context::PlainContext;
-use crate::client::fate;
 use crate::client::settings::KafkaOptions;
+use crate::client::{fate, settings};
 use crate::producers::transactional::LaneProducer;
-use crate::readers::changelog;
+use crate::producers::writer::Writer;
+use crate::readers::reader::Reader;
 
 /// One wait of a read.
 const TURN: Duration = Duration::from_millis(100);
@@ -69,7 +69,7 @@ pub fn missing(
     for name in webhooks {
         try_group(&options.of_webhook(name), commands.clone().filter(is_seen).as_slice(), &mut found)?;
     }
-    for (topic, error) in write_probe::refused(options, &writes)? {
+    for (topic, error) in refused_writes(options, &writes)? {
         note(Err(denied_write(&topic, &error)), Some(&topic), &mut found);
     }
     Ok(found)
@@ -77,7 +77,7 @@ pub fn missing(
 
 /// What the members of a group read, but for joining it.
 fn try_group(options: &KafkaOptions, reads: &[String], found: &mut Vec<Missing>) -> Result<(), LogError> {
-    let reader = changelog::make(options, "permissions")?;
+    let reader = Reader::open(options, "permissions")?;
     let mut is_group_denied = false;
     for topic in reads {
         note(read(&reader, topic, &mut is_group_denied), Some(topic), found);
@@ -107,16 +107,13 @@ fn refuses_group(error: &KafkaError) -> bool {
 }
 
 /// Reads at the end of a partition, where there is nothing.
-fn read(reader: &BaseConsumer<PlainContext>, topic: &str, is_group_denied: &mut bool) -> Result<(), LogError> {
+fn read(reader: &Reader, topic: &str, is_group_denied: &mut bool) -> Result<(), LogError> {
     let reading = format!("reading {topic}");
-    let mut list = TopicPartitionList::new();
-    list.add_partition_offset(topic, 0, Offset::End)
-        .and_then(|()| reader.assign(&list))
-        .map_err(|error| fate::of(&error, &reading))?;
+    reader.assign(topic, [(0, Offset::End)], &reading)?;
     let deadline = Deadline::after(limits::ASK_WAIT);
     let mut answer = Ok(());
     while !deadline.is_over() {
-        match reader.poll(TURN) {
+        match reader.consumer().poll(TURN) {
             Some(Ok(_) | Err(KafkaError::PartitionEOF(_))) => break,
             Some(Err(error)) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
                 answer = Err(denied_read(topic, &error));
@@ -127,12 +124,12 @@ fn read(reader: &BaseConsumer<PlainContext>, topic: &str, is_group_denied: &mut 
             None => {}
         }
     }
-    reader.unassign().map_err(|error| fate::of(&error, &reading))?;
+    reader.unassign(&reading)?;
     answer
 }
 
 /// Asks for the group's offset of one partition.
-fn ask_group(reader: &BaseConsumer<PlainContext>, options: &KafkaOptions, is_denied: bool) -> Result<(), LogError> {
+fn ask_group(reader: &Reader, options: &KafkaOptions, is_denied: bool) -> Result<(), LogError> {
     let asking = format!("asking for the offsets of group \"{}\"", options.app);
     let denied = KafkaError::Global(RDKafkaErrorCode::GroupAuthorizationFailed);
     let missing = || Err(fate::missing_permission(&asking, &denied, "Read on the group"));
@@ -141,9 +138,25 @@ fn ask_group(reader: &BaseConsumer<PlainContext>, options: &KafkaOptions, is_den
     }
     let mut list = TopicPartitionList::new();
     list.add_partition(&options.topics.input, 0);
-    let Err(error) = reader.committed_offsets(list, limits::ASK_WAIT) else { return Ok(()) };
-    let is_denied = std::iter::from_fn(|| reader.poll(TURN)).any(|polled| polled.is_err_and(|error| refuses_group(&error)));
+    let Err(error) = reader.consumer().committed_offsets(list, limits::ASK_WAIT) else { return Ok(()) };
+    let is_denied =
+        std::iter::from_fn(|| reader.consumer().poll(TURN)).any(|polled| polled.is_err_and(|error| refuses_group(&error)));
     if is_denied { missing() } else { Err(fate::of(&error, &asking)) }
+}
+
+/// The topics that this identity may not write to, with the broker's words; one that does not answer in time is not among them. Nothing is
+/// written: the records ask for two acknowledgements, which no broker gives. Brokers look at the permission first, and then refuse the
+/// number (`INVALID_REQUIRED_ACKS`) before anything is appended.
+fn refused_writes(options: &KafkaOptions, topics: &[String]) -> Result<BTreeMap<String, KafkaError>, LogError> {
+    let writer = Writer::of(&settings::write_probe(options), options)?;
+    for topic in topics {
+        // A broker that took it after all would have a tombstone of a key that nothing else has.
+        writer.write(topic, Some(0), b"loopwarden-check", None)?;
+    }
+    writer.settle(limits::ASK_WAIT);
+    let mut refused = writer.refused();
+    refused.retain(|_, error| error.rdkafka_error_code() == Some(RDKafkaErrorCode::TopicAuthorizationFailed));
+    Ok(refused)
 }
 
 /// Takes a transactional id of this group that no lane has.

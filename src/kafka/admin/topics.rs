@@ -12,8 +12,9 @@ use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
 use loopwarden_token::Tokens;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication};
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::Consumer;
 use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::metadata::Metadata;
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{Offset, TopicPartitionList};
 
@@ -24,7 +25,7 @@ use crate::admin::plan::{missing, uneven};
 use crate::client::context::PlainContext;
 use crate::client::settings::KafkaOptions;
 use crate::client::{bearer, fate, identity, settings};
-use crate::readers::changelog;
+use crate::readers::reader::Reader;
 use crate::topics::similar;
 
 /// Between two questions whether a new topic is known.
@@ -44,8 +45,8 @@ pub enum Created {
 /// A client that administers. Not for the hot path: each call blocks.
 pub struct Admin {
     client: AdminClient<PlainContext>,
-    /// The admin client hands out neither log lines nor errors: why no broker answers is asked of this one.
-    asker: BaseConsumer<PlainContext>,
+    /// All questions are asked of this one: the admin client hands out neither log lines nor errors.
+    reader: Reader,
     bootstrap: String,
     tokens: Option<Tokens>,
 }
@@ -61,7 +62,13 @@ impl Admin {
             .map_err(|error| fate::of(&error, "making the admin client"))?;
         let tokens = options.security.tokens.clone();
         first_token(tokens.as_ref())?;
-        Ok(Self { client, asker: changelog::make(options, "asker")?, bootstrap: options.bootstrap_servers.clone(), tokens })
+        Ok(Self { client, reader: Reader::open(options, "asker")?, bootstrap: options.bootstrap_servers.clone(), tokens })
+    }
+
+    fn metadata(&self, topic: Option<&str>, wait: Duration, asking: &str) -> Result<Metadata, LogError> {
+        bearer::hand_to(self.reader.client(), self.tokens.as_ref()).map_err(|error| identity::fatal(&error))?;
+        let answer = self.reader.client().fetch_metadata(topic, wait);
+        answer.map_err(|error| fate::unanswered(fate::of(&error, asking)))
     }
 
     /// The client, with a token of now.
@@ -78,12 +85,12 @@ impl Admin {
         let deadline = Deadline::after(limits::CONNECT_WAIT);
         let mut patience = Some(Deadline::after(TELL_AFTER));
         loop {
-            if let Some(id) = self.asker.client().fetch_cluster_id(ASK_AGAIN) {
+            if let Some(id) = self.reader.client().fetch_cluster_id(ASK_AGAIN) {
                 return Ok(id);
             }
             // Log lines and errors come with a poll; there is nothing to be read.
-            drop(self.asker.poll(ASK_AGAIN));
-            let failure = self.asker.context().failure();
+            drop(self.reader.consumer().poll(ASK_AGAIN));
+            let failure = self.reader.context().failure();
             if patience.is_some_and(|patience| patience.is_over()) {
                 patience = None;
                 let why = failure.as_ref().map(|failure| format!(": {}", failure.reason)).unwrap_or_default();
@@ -103,10 +110,7 @@ impl Admin {
     /// E0101 when no broker answers.
     pub fn brokers(&self) -> Result<u16, LogError> {
         let asking = format!("asking {} for its brokers", self.bootstrap);
-        match self.client()?.inner().fetch_metadata(None, limits::CONNECT_WAIT) {
-            Ok(metadata) => Ok(metadata.brokers().len() as u16),
-            Err(error) => Err(fate::unanswered(fate::of(&error, &asking))),
-        }
+        Ok(self.metadata(None, limits::CONNECT_WAIT, &asking)?.brokers().len() as u16)
     }
 
     /// Whether the group has an offset of its event topic: then it has worked before, and its internal topics must be there.
@@ -120,7 +124,8 @@ impl Admin {
         for partition in 0..input.partitions {
             list.add_partition(&options.topics.input, partition as i32);
         }
-        let list = self.asker.committed_offsets(list, limits::CONNECT_WAIT).map_err(|error| fate::of(&error, &asking))?;
+        let list =
+            self.reader.consumer().committed_offsets(list, limits::CONNECT_WAIT).map_err(|error| fate::of(&error, &asking))?;
         Ok(list.elements().iter().any(|element| matches!(element.offset(), Offset::Offset(_))))
     }
 
@@ -195,11 +200,8 @@ impl Admin {
     fn wait_until_known(&self, name: &str) {
         let deadline = Deadline::after(limits::ASK_WAIT);
         while !deadline.is_over() {
-            let asked = self.client().map(|client| client.inner().fetch_metadata(Some(name), deadline.left()));
-            let known = asked.is_ok_and(|answer| {
-                answer.is_ok_and(|metadata| {
-                    metadata.topics().iter().all(|topic| topic.error().is_none() && !topic.partitions().is_empty())
-                })
+            let known = self.metadata(Some(name), deadline.left(), "asking for a new topic").is_ok_and(|metadata| {
+                metadata.topics().iter().all(|topic| topic.error().is_none() && !topic.partitions().is_empty())
             });
             if known {
                 return;
@@ -214,11 +216,7 @@ impl Admin {
     /// E0101, E0103.
     pub fn describe(&self, name: &str) -> Result<Option<TopicFacts>, LogError> {
         let asking = format!("asking for topic \"{name}\" on {}", self.bootstrap);
-        let metadata = self
-            .client()?
-            .inner()
-            .fetch_metadata(Some(name), limits::CONNECT_WAIT)
-            .map_err(|error| fate::unanswered(fate::of(&error, &asking)))?;
+        let metadata = self.metadata(Some(name), limits::CONNECT_WAIT, &asking)?;
         let Some(topic) = metadata.topics().first() else { return Ok(None) };
         match topic.error() {
             Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART | RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION) => {
@@ -256,10 +254,7 @@ impl Admin {
     /// # Errors
     /// E0101.
     pub fn similar_to(&self, name: &str) -> Result<Vec<String>, LogError> {
-        let metadata =
-            self.client()?.inner().fetch_metadata(None, limits::ASK_WAIT).map_err(|error| {
-                fate::fatal(fate::E_UNREACHABLE, format!("asking {} for its topics: {error}", self.bootstrap))
-            })?;
+        let metadata = self.metadata(None, limits::ASK_WAIT, &format!("asking {} for its topics", self.bootstrap))?;
         let names: Vec<&str> = metadata.topics().iter().map(rdkafka::metadata::MetadataTopic::name).collect();
         Ok(similar(name, &names).into_iter().map(str::to_owned).collect())
     }

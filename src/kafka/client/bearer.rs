@@ -4,10 +4,11 @@ use std::error::Error;
 
 use loopwarden_core::limits;
 use loopwarden_log::clock;
-use loopwarden_native::set_token;
 use loopwarden_token::{E_NO_TOKEN, TokenError, Tokens};
 use rdkafka::ClientContext;
 use rdkafka::client::{Client, OAuthToken};
+
+use crate::client::native::set_token;
 
 /// What a client is answered that asks for a token. Before the token it has ends, there is another one.
 pub(crate) fn answer(tokens: Option<&Tokens>) -> Result<OAuthToken, Box<dyn Error>> {

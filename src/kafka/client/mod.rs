@@ -7,5 +7,6 @@ pub(crate) mod context;
 pub mod fate;
 pub(crate) mod identity;
 pub(crate) mod message;
+pub(crate) mod native;
 pub mod settings;
 pub(crate) mod standstill;

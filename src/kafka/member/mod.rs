@@ -1,6 +1,5 @@
 //! A lane as a member of the consumer group.
 
 pub(crate) mod consumer;
-pub(crate) mod members;
 pub(crate) mod place;
 pub(crate) mod rebalance;

@@ -11,8 +11,7 @@ use loopwarden_log::clock::Deadline;
 
 use crate::client::settings;
 use crate::client::settings::KafkaOptions;
-use crate::member::members::members;
-use crate::readers::changelog;
+use crate::readers::reader::Reader;
 
 /// Watches a place that the lane has given up. The lane asks again and again between its turns: brokers may be away for longer than it
 /// may be silent.
@@ -49,11 +48,11 @@ impl PlaceWatch {
     /// [`LogError::Transient`] while that is not known.
     pub(crate) fn is_free(&mut self) -> Result<bool, LogError> {
         // Each time a new one: it asks every broker it knows of, and a broker that has died would be known to an older one for a while.
-        let client = changelog::make(&self.options, "place")?;
+        let reader = Reader::open(&self.options, "place")?;
         let group = &self.options.app;
         let slice = Deadline::after(limits::PLACE_SLICE);
         loop {
-            let unclear = match members(&client, group, limits::PLACE_ASK_WAIT) {
+            let unclear = match reader.members(group, limits::PLACE_ASK_WAIT) {
                 Ok(Some(known)) if !known.contains(&self.member) => return Ok(true),
                 Ok(Some(_)) => {
                     if self.listed_until.get_or_insert_with(|| Deadline::after(self.patience)).is_over() {

@@ -1,5 +1,4 @@
 //! Who writes: a lane in transactions, others each record once and in order.
 
-pub(crate) mod forward;
 pub(crate) mod transactional;
 pub mod writer;

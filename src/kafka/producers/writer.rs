@@ -1,33 +1,45 @@
-//! A writer outside of any lane, for what an operator sends: each record once and in order, no transaction.
+//! Writers outside of any lane: each record once and in order, no transaction.
 
+use std::collections::BTreeMap;
 use std::error::Error;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use loopwarden_core::limits;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
 use loopwarden_token::Tokens;
-use rdkafka::ClientContext;
 use rdkafka::client::OAuthToken;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
+use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
+use rdkafka::{ClientConfig, ClientContext, Message};
 
 use crate::client::settings::KafkaOptions;
 use crate::client::{bearer, fate, settings};
 
-/// Between two looks for room in the client's queue.
+/// Between two tries to hand over a record that the client's queue has no room for.
 const ROOM: Duration = Duration::from_millis(50);
 
-/// Keeps the first record that was not taken.
+/// What became of the records.
 #[derive(Debug, Default)]
-struct Reports {
-    failure: Mutex<Option<KafkaError>>,
+struct Deliveries {
+    delivered: AtomicU64,
+    lost: AtomicU64,
+    /// Of each topic the first record that was not taken, and why.
+    refused: Mutex<BTreeMap<String, KafkaError>>,
     tokens: Option<Tokens>,
 }
 
-impl ClientContext for Reports {
+impl Deliveries {
+    fn refused(&self) -> MutexGuard<'_, BTreeMap<String, KafkaError>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClientContext for Deliveries {
     const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
 
     fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
@@ -35,29 +47,36 @@ impl ClientContext for Reports {
     }
 }
 
-impl ProducerContext for Reports {
+impl ProducerContext for Deliveries {
     type DeliveryOpaque = ();
 
     fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
-        if let Err((error, _)) = result {
-            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| error.clone());
+        match result {
+            Ok(_) => _ = self.delivered.fetch_add(1, Ordering::Relaxed),
+            Err((error, message)) => {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                self.refused().entry(message.topic().to_owned()).or_insert_with(|| error.clone());
+            }
         }
     }
 }
 
 /// Writes to any topic of the group.
 pub struct Writer {
-    producer: BaseProducer<Reports>,
+    producer: ThreadedProducer<Deliveries>,
 }
 
 impl Writer {
-    /// Makes the client; talks to nobody yet.
+    /// For what an operator sends. Makes the client; talks to nobody yet.
     ///
     /// # Errors
     /// A setting librdkafka refuses.
     pub fn new(options: &KafkaOptions) -> Result<Self, LogError> {
-        let config = settings::writer(options);
-        let context = Reports { tokens: options.security.tokens.clone(), ..Reports::default() };
+        Self::of(&settings::writer(options), options)
+    }
+
+    pub(crate) fn of(config: &ClientConfig, options: &KafkaOptions) -> Result<Self, LogError> {
+        let context = Deliveries { tokens: options.security.tokens.clone(), ..Deliveries::default() };
         let producer = config.create_with_context(context).map_err(|error| fate::of(&error, "making a writer"))?;
         Ok(Self { producer })
     }
@@ -76,7 +95,7 @@ impl Writer {
                 Ok(()) => return Ok(()),
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), refused)) if !deadline.is_over() => {
                     record = refused;
-                    self.producer.poll(ROOM);
+                    thread::park_timeout(ROOM);
                 }
                 Err((error, _)) => return Err(fate::of(&error, &format!("writing to {topic}"))),
             }
@@ -86,13 +105,55 @@ impl Writer {
     /// Waits until all that was written is durable.
     ///
     /// # Errors
-    /// The first record that was not taken; that brokers do not answer within `limits::WRITE_WAIT`.
+    /// A record that was not taken, the first of its topic; that brokers do not answer within `limits::WRITE_WAIT`.
     pub fn flush(&self) -> Result<(), LogError> {
         let flushed = self.producer.flush(limits::WRITE_WAIT);
-        let failure = self.producer.context().failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match failure.map_or(flushed, Err) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(fate::of(&error, "writing")),
-        }
+        let failure = self.refused().into_values().next();
+        failure.map_or(flushed, Err).map_err(|error| fate::of(&error, "writing"))
+    }
+
+    /// Waits for brokers, at most so long.
+    pub(crate) fn settle(&self, wait: Duration) {
+        // What is left then is dropped with the producer.
+        let _ = self.producer.flush(wait);
+    }
+
+    /// Topics with records that were not taken since the last time, and why.
+    pub(crate) fn refused(&self) -> BTreeMap<String, KafkaError> {
+        std::mem::take(&mut *self.producer.context().refused())
+    }
+}
+
+/// Sends events to the input topic from beside an agent: batched, never waiting. What brokers do not take in time is dropped and counted.
+pub struct Forwarder {
+    writer: Writer,
+    topic: String,
+}
+
+impl Forwarder {
+    /// Makes the client; talks to nobody yet.
+    ///
+    /// # Errors
+    /// A setting librdkafka refuses.
+    pub fn new(options: &KafkaOptions) -> Result<Self, LogError> {
+        Ok(Self { writer: Writer::of(&settings::forwarder(options), options)?, topic: options.topics.input.clone() })
+    }
+
+    /// Hands an event to the client. False: its queue is full.
+    #[must_use]
+    pub fn send(&self, session_id: &str, event: &str) -> bool {
+        self.writer.producer.send(BaseRecord::to(&self.topic).key(session_id).payload(event)).is_ok()
+    }
+
+    /// Events that brokers have taken, and those they have not taken in time.
+    #[must_use]
+    pub fn deliveries(&self) -> (u64, u64) {
+        let counts = self.writer.producer.context();
+        (counts.delivered.load(Ordering::Relaxed), counts.lost.load(Ordering::Relaxed))
+    }
+
+    /// Waits until all is sent, at most so long.
+    pub fn flush(&self, wait: Duration) {
+        self.writer.settle(wait);
     }
 }

@@ -16,7 +16,7 @@ use crate::client::context::ConsumerSide;
 use crate::client::message::read_headers;
 use crate::client::settings::{KafkaOptions, Start};
 use crate::client::{bearer, fate, identity, settings};
-use crate::readers::changelog;
+use crate::readers::reader::Reader;
 
 /// A record and its place.
 struct Placed {
@@ -105,7 +105,8 @@ impl CommandFollower {
         let done = std::mem::take(&mut self.done);
         let mut list = TopicPartitionList::new();
         for (partition, offset) in done.into_iter().filter(|(partition, _)| self.has(*partition)) {
-            add(&mut list, &self.topic, partition, Offset::Offset(offset))?;
+            list.add_partition_offset(&self.topic, partition, Offset::Offset(offset))
+                .map_err(|error| fate::of(&error, "naming a partition"))?;
         }
         if list.count() == 0 {
             return Ok(());
@@ -156,10 +157,6 @@ impl Drop for CommandFollower {
     }
 }
 
-fn add(list: &mut TopicPartitionList, topic: &str, partition: i32, offset: Offset) -> Result<(), LogError> {
-    list.add_partition_offset(topic, partition, offset).map_err(|error| fate::of(&error, "naming a partition"))
-}
-
 fn placed(message: &BorrowedMessage<'_>) -> Placed {
     let headers = message.headers().map(read_headers).unwrap_or_default();
     Placed {
@@ -178,26 +175,19 @@ fn placed(message: &BorrowedMessage<'_>) -> Placed {
 /// Commits the ends of all partitions of which the group knows nothing yet. Without it, what comes between a first start and the first
 /// commit would be left out by a second start.
 fn begin(options: &KafkaOptions) -> Result<(), LogError> {
-    let client = changelog::make(options, "start")?;
+    let reader = Reader::open(options, "start")?;
     let topic = &options.topics.commands;
     let asking = format!("asking for the offsets of group \"{}\"", options.app);
-    let failed = |error: KafkaError| fate::of(&error, &asking);
-    let mut asked = TopicPartitionList::new();
-    for partition in changelog::partitions(&client, topic, &asking)? {
-        asked.add_partition(topic, partition);
-    }
-    if asked.count() == 0 {
+    let partitions = reader.partitions(topic, &asking)?;
+    if partitions.is_empty() {
         return Err(fate::fatal(fate::E_TOPIC_MISSING, format!("{asking}: there is no topic \"{topic}\"")));
     }
-    let known = client.committed_offsets(asked, limits::ASK_WAIT).map_err(failed)?;
-    let mut ends = TopicPartitionList::new();
-    for element in known.elements() {
-        element.error().map_err(failed)?;
-        if !matches!(element.offset(), Offset::Offset(_)) {
-            let range = changelog::watermarks(&client, topic, element.partition().max(0) as u32)?;
-            add(&mut ends, topic, element.partition(), Offset::Offset(range.end as i64))?;
-        }
+    let mut ends = Vec::new();
+    for (partition, _) in
+        reader.committed(topic, partitions, limits::ASK_WAIT, &asking)?.into_iter().filter(|(_, offset)| offset.is_none())
+    {
+        ends.push((partition, reader.range(topic, partition.max(0) as u32)?.end));
     }
     // A group that has members is refused to who is none: they have done this, and it is asked again.
-    if ends.count() == 0 { Ok(()) } else { client.commit(&ends, CommitMode::Sync).map_err(failed) }
+    if ends.is_empty() { Ok(()) } else { reader.move_group(topic, ends, &asking) }
 }

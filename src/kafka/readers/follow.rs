@@ -9,14 +9,11 @@ use std::time::Duration;
 
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
-use rdkafka::{Message, Offset, TopicPartitionList};
+use rdkafka::{Message, Offset};
 
-use crate::client::context::PlainContext;
 use crate::client::fate;
 use crate::client::settings::KafkaOptions;
-use crate::readers::changelog;
+use crate::readers::reader::{Polled, Reader};
 
 /// Between two questions to the leaders.
 const BEAT_PAUSE: Duration = Duration::from_secs(2);
@@ -39,8 +36,10 @@ type Handler<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
 
 /// Reads all partitions of the state topic.
 pub struct StateFollower {
-    client: BaseConsumer<PlainContext>,
+    reader: Reader,
     topic: String,
+    /// What it does, for messages.
+    reading: String,
     /// Whether each partition was read to its end.
     at_end: BTreeMap<i32, bool>,
     beat: Deadline,
@@ -54,20 +53,17 @@ impl StateFollower {
     /// # Errors
     /// By fate: no broker, no topic, no permission.
     pub fn open(options: &KafkaOptions) -> Result<Self, LogError> {
-        let client = changelog::make_watched(options, "guard")?;
+        let reader = Reader::watched(options, "guard")?;
         let topic = options.topics.state.clone();
         let asking = format!("asking for topic \"{topic}\" on {}", options.bootstrap_servers);
-        let partitions = changelog::partitions(&client, &topic, &asking)?;
+        let partitions = reader.partitions(&topic, &asking)?;
         if partitions.is_empty() {
             return Err(fate::fatal(fate::E_TOPIC_MISSING, format!("{asking}: there is no such topic")));
         }
-        let mut list = TopicPartitionList::new();
-        for partition in &partitions {
-            list.add_partition_offset(&topic, *partition, Offset::Beginning).map_err(|error| fate::of(&error, &asking))?;
-        }
-        client.assign(&list).map_err(|error| fate::of(&error, &asking))?;
+        reader.assign(&topic, partitions.iter().map(|partition| (*partition, Offset::Beginning)), &asking)?;
         let at_end = partitions.into_iter().map(|partition| (partition, false)).collect();
-        Ok(Self { client, topic, at_end, beat: Deadline::after(Duration::ZERO), look: None })
+        let reading = format!("reading {topic}");
+        Ok(Self { reader, topic, reading, at_end, beat: Deadline::after(Duration::ZERO), look: None })
     }
 
     /// One turn: at most one record, or a question to the leaders. A key without value is a tombstone.
@@ -75,28 +71,23 @@ impl StateFollower {
     /// # Errors
     /// [`LogError::OutOfRange`]: what was there is gone, so that reading begins anew; others by fate.
     pub fn turn(&mut self, wait: Duration, handler: &mut Handler<'_>) -> Result<Followed, LogError> {
-        if let Some(found) = self.client.context().standstill.found() {
+        if let Some(found) = self.reader.context().standstill.found() {
             return Err(LogError::Transient(found));
         }
         let left = self.look.as_ref().map_or_else(|| self.beat.left(), |(_, until)| until.left());
-        match self.client.poll(wait.min(left)) {
-            Some(Ok(message)) => {
+        match self.reader.poll(wait.min(left), &self.reading)? {
+            Polled::Record(message) => {
                 self.at_end.insert(message.partition(), false);
                 handler(message.key().unwrap_or_default(), message.payload());
                 return Ok(Followed::Record);
             }
-            Some(Err(KafkaError::PartitionEOF(partition))) => {
+            Polled::End(partition) => {
                 self.at_end.insert(partition, true);
                 if let Some((reached, _)) = &mut self.look {
                     reached.insert(partition);
                 }
             }
-            Some(Err(error)) => {
-                if let Some(error) = fate::of_running(&error, &format!("reading {}", self.topic)) {
-                    return Err(error);
-                }
-            }
-            None => {}
+            Polled::Nothing => {}
         }
         if !self.beat.is_over() || !self.have_all_been_at_end() {
             return Ok(Followed::Nothing);
@@ -118,7 +109,7 @@ impl StateFollower {
     }
 
     fn leaders_answer(&self) -> bool {
-        let answers = |partition: &i32| self.client.fetch_watermarks(&self.topic, *partition, BEAT_WAIT).is_ok();
+        let answers = |partition: &i32| self.reader.client().fetch_watermarks(&self.topic, *partition, BEAT_WAIT).is_ok();
         self.at_end.keys().all(answers)
     }
 }

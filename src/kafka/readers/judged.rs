@@ -10,14 +10,11 @@ use std::time::Duration;
 use loopwarden_core::limits;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::{Deadline, Stopwatch};
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
-use rdkafka::{Offset, TopicPartitionList};
+use rdkafka::Offset;
 
-use crate::client::context::PlainContext;
 use crate::client::fate;
 use crate::client::settings::KafkaOptions;
-use crate::readers::changelog;
+use crate::readers::reader::{Polled, Reader};
 
 /// Wait for one answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
@@ -59,7 +56,7 @@ impl Ends {
 
 /// Watches the group of loopwarden on its topic of events.
 pub struct Judged {
-    client: BaseConsumer<PlainContext>,
+    reader: Reader,
     topic: String,
     clock: Stopwatch,
     partitions: BTreeMap<i32, Ends>,
@@ -71,12 +68,12 @@ impl Judged {
     /// # Errors
     /// By fate: no broker, no topic, no permission.
     pub fn open(options: &KafkaOptions) -> Result<Self, LogError> {
-        let client = changelog::make_watched(options, "judged")?;
+        let reader = Reader::watched(options, "judged")?;
         let topic = options.topics.input.clone();
         let asking = format!("asking for topic \"{topic}\" on {}", options.bootstrap_servers);
-        let partitions = changelog::partitions(&client, &topic, &asking)?;
+        let partitions = reader.partitions(&topic, &asking)?;
         let partitions = partitions.into_iter().map(|partition| (partition, Ends::default())).collect();
-        Ok(Self { client, topic, clock: Stopwatch::start(), partitions })
+        Ok(Self { reader, topic, clock: Stopwatch::start(), partitions })
     }
 
     /// How late the partition is that is read latest. Milliseconds.
@@ -85,26 +82,21 @@ impl Judged {
     /// By fate: brokers do not answer, or the group may not be asked for.
     pub fn late_ms(&mut self) -> Result<u64, LogError> {
         let asking = format!("asking how far topic \"{}\" is read", self.topic);
-        let mut list = TopicPartitionList::new();
-        for partition in self.partitions.keys() {
-            list.add_partition(&self.topic, *partition);
-        }
         // Before the ends: what is written in between makes it look late, not early.
-        let read = self.client.committed_offsets(list, limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
+        let read = self.reader.committed(&self.topic, self.partitions.keys().copied(), limits::ASK_WAIT, &asking)?;
+        let read: BTreeMap<i32, Option<u64>> = read.into_iter().collect();
         let mut late_ms = 0;
-        let Self { client, topic, clock, partitions } = self;
+        let Self { reader, topic, clock, partitions } = self;
         for (partition, ends) in partitions.iter_mut() {
-            let range = client.fetch_watermarks(topic, *partition, ANSWER_WAIT).map_err(|error| fate::of(&error, &asking))?;
+            let range =
+                reader.client().fetch_watermarks(topic, *partition, ANSWER_WAIT).map_err(|error| fate::of(&error, &asking))?;
             let (start, end) = range;
             let now_ms = clock.elapsed().as_millis() as u64;
             ends.note(end, now_ms);
-            let next = match read.find_partition(topic, *partition).map(|found| found.offset()) {
-                Some(Offset::Offset(next)) => next.max(start),
-                // A group that has read nothing yet begins somewhere, and nobody knows where.
-                _ => end,
-            };
+            // A group that has read nothing yet begins somewhere, and nobody knows where.
+            let next = read.get(partition).copied().flatten().map_or(end, |next| (next as i64).max(start));
             let mut found_ms = ends.late_ms(next, now_ms);
-            if found_ms >= LOOK_MS && is_empty(client, topic, *partition, next.max(ends.empty_up_to), end)? {
+            if found_ms >= LOOK_MS && is_empty(reader, topic, *partition, next.max(ends.empty_up_to), end)? {
                 ends.empty_up_to = end;
                 found_ms = ends.late_ms(next, now_ms);
             }
@@ -115,27 +107,24 @@ impl Judged {
 }
 
 /// Whether there is nothing to read from an offset to the end.
-fn is_empty(client: &BaseConsumer<PlainContext>, topic: &str, partition: i32, from: i64, end: i64) -> Result<bool, LogError> {
+fn is_empty(reader: &Reader, topic: &str, partition: i32, from: i64, end: i64) -> Result<bool, LogError> {
     let looking = format!("looking at {topic}/{partition} from {from} to {end}");
-    let failed = |error: &KafkaError| fate::of(error, &looking);
-    let mut list = TopicPartitionList::new();
-    list.add_partition_offset(topic, partition, Offset::Offset(from)).map_err(|error| failed(&error))?;
-    client.assign(&list).map_err(|error| failed(&error))?;
+    reader.assign(topic, [(partition, Offset::Offset(from))], &looking)?;
     let deadline = Deadline::after(ANSWER_WAIT);
     let mut is_empty = false;
     while !deadline.is_over() {
-        match client.poll(deadline.left()) {
-            Some(Err(KafkaError::PartitionEOF(at))) if at == partition => {
+        match reader.poll(deadline.left(), &looking) {
+            Ok(Polled::End(at)) if at == partition => {
                 is_empty = true;
                 break;
             }
             // A record: there is something to judge.
-            Some(Ok(_)) => break,
+            Ok(Polled::Record(_)) => break,
             // Trouble shows itself where ends are asked for.
-            Some(Err(_)) | None => {}
+            Ok(Polled::End(_) | Polled::Nothing) | Err(_) => {}
         }
     }
-    client.unassign().map_err(|error| failed(&error))?;
+    reader.unassign(&looking)?;
     Ok(is_empty)
 }
 

@@ -5,3 +5,4 @@ pub(crate) mod commands;
 pub(crate) mod follow;
 pub(crate) mod judged;
 pub mod range;
+pub(crate) mod reader;

@@ -10,16 +10,13 @@ use loopwarden_core::event::{EventTime, Record, RecordMeta, RecordOffset};
 use loopwarden_core::limits;
 use loopwarden_log::clock::Deadline;
 use loopwarden_log::{Flow, LogError, LogEvent};
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::BorrowedMessage;
-use rdkafka::{Message, Offset, TopicPartitionList};
+use rdkafka::{Message, Offset};
 
-use crate::client::context::PlainContext;
 use crate::client::fate;
 use crate::client::message::read_headers;
 use crate::client::settings::KafkaOptions;
-use crate::readers::changelog;
+use crate::readers::reader::{Polled, Reader, silent};
 
 /// Bytes that all partitions together may hold while they wait for another.
 const HELD_BYTES: usize = 64 << 20;
@@ -91,8 +88,10 @@ pub struct Extent(BTreeMap<u32, std::ops::Range<u64>>);
 
 /// Reads `[from, to)` of every partition of a topic.
 pub struct KafkaRange {
-    client: BaseConsumer<PlainContext>,
+    reader: Reader,
     topic: String,
+    /// What it does, for messages.
+    reading: String,
     sources: BTreeMap<u32, Source>,
     held_bytes_max: usize,
     value_bytes_max: usize,
@@ -117,13 +116,14 @@ impl KafkaRange {
     /// E0101, E0102, E0103, or by fate.
     pub fn fix(options: &KafkaOptions, from: Bound, to: Bound) -> Result<Extent, LogError> {
         let topic = options.topics.input.clone();
-        let client = changelog::make(options, "range")?;
+        let reader = Reader::open(options, "range")?;
         let asking = format!("asking for topic \"{topic}\" on {}", options.bootstrap_servers);
-        let metadata =
-            client.fetch_metadata(Some(&topic), limits::CONNECT_WAIT).map_err(|error| match fate::of(&error, &asking) {
+        let metadata = reader.client().fetch_metadata(Some(&topic), limits::CONNECT_WAIT).map_err(|error| {
+            match fate::of(&error, &asking) {
                 LogError::Transient(cause) => fate::fatal(fate::E_UNREACHABLE, cause),
                 other => other,
-            })?;
+            }
+        })?;
         let found = metadata.topics().first().filter(|topic| topic.error().is_none());
         let partitions = found.map_or(0, |topic| topic.partitions().len() as u32);
         if partitions == 0 {
@@ -131,15 +131,15 @@ impl KafkaRange {
         }
         let mut extent = BTreeMap::new();
         for partition in 0..partitions {
-            let range = changelog::watermarks(&client, &topic, partition)?;
+            let range = reader.range(&topic, partition)?;
             let resolve = |bound| -> Result<u64, LogError> {
                 Ok(match bound {
                     Bound::Beginning => range.start,
                     Bound::End => range.end,
                     Bound::Offset(offset) => offset.clamp(range.start, range.end),
-                    Bound::Time(time_ms) => changelog::offset_at(&client, &topic, partition, time_ms)?
-                        .unwrap_or(range.end)
-                        .clamp(range.start, range.end),
+                    Bound::Time(time_ms) => {
+                        reader.offset_at(&topic, partition, time_ms)?.unwrap_or(range.end).clamp(range.start, range.end)
+                    }
                 })
             };
             let (first, end) = (resolve(from)?, resolve(to)?);
@@ -156,20 +156,19 @@ impl KafkaRange {
     /// By fate.
     pub fn read(options: &KafkaOptions, extent: &Extent) -> Result<Self, LogError> {
         let topic = options.topics.input.clone();
-        let client = changelog::make(options, "range")?;
-        let mut list = TopicPartitionList::new();
+        let reader = Reader::open(options, "range")?;
+        let places = extent.0.iter().map(|(partition, offsets)| (*partition as i32, Offset::Offset(offsets.start as i64)));
+        reader.assign(&topic, places, "assigning")?;
         let mut sources = BTreeMap::new();
         let mut total = 0;
         for (partition, offsets) in &extent.0 {
-            list.add_partition_offset(&topic, *partition as i32, Offset::Offset(offsets.start as i64))
-                .map_err(|error| fate::of(&error, "naming an offset"))?;
             sources.insert(*partition, Source { next: offsets.start, end: offsets.end, ..Source::default() });
             total += offsets.end - offsets.start;
         }
-        client.assign(&list).map_err(|error| fate::of(&error, "assigning"))?;
         let held_bytes_max = (HELD_BYTES / sources.len().max(1)).clamp(HELD_BYTES_MIN, HELD_BYTES_MAX);
         Ok(Self {
-            client,
+            reader,
+            reading: format!("reading {topic}"),
             topic,
             sources,
             held_bytes_max,
@@ -250,21 +249,16 @@ impl KafkaRange {
 
     /// Takes what has arrived; false when nothing came within the wait.
     fn fetch(&mut self, wait: Duration) -> Result<bool, LogError> {
-        let polled = self.client.poll(wait);
-        let Some(polled) = polled else {
-            if self.idle.is_over() {
-                let seconds = limits::READ_IDLE_MAX.as_secs();
-                return Err(LogError::Transient(format!(
-                    "topic \"{}\": neither a record nor the end for {seconds} s",
-                    self.topic
-                )));
+        let polled = self.reader.poll(wait, &self.reading).map_err(|error| match error {
+            LogError::OutOfRange(_) => {
+                LogError::Transient(format!("topic \"{}\": records were deleted before they were read", self.topic))
             }
-            return Ok(false);
-        };
+            other => other,
+        })?;
         match polled {
-            Ok(message) => {
-                self.idle = Deadline::after(limits::READ_IDLE_MAX);
+            Polled::Record(message) => {
                 let partition = message.partition().max(0) as u32;
+                self.idle = Deadline::after(limits::READ_IDLE_MAX);
                 let Some(source) = self.sources.get_mut(&partition) else { return Ok(true) };
                 let held = Held::of(&message);
                 let is_last = held.offset + 1 >= source.end;
@@ -277,30 +271,18 @@ impl KafkaRange {
                 let is_full = source.bytes >= self.held_bytes_max;
                 if (is_last || is_full) && !std::mem::replace(&mut source.is_paused, true) {
                     // Of a partition that is read, what is appended from now on is not fetched.
-                    let mut list = TopicPartitionList::new();
-                    list.add_partition(&self.topic, partition as i32);
-                    self.client.pause(&list).map_err(|error| fate::of(&error, "pausing"))?;
+                    self.reader.pause(&self.topic, partition as i32)?;
                 }
             }
             // Control records may lie before the end: then only this event says that the partition is read.
-            Err(KafkaError::PartitionEOF(partition)) => {
+            Polled::End(partition) => {
                 self.idle = Deadline::after(limits::READ_IDLE_MAX);
                 if let Some(source) = self.sources.get_mut(&(partition.max(0) as u32)) {
                     source.is_read = true;
                 }
             }
-            Err(error) => {
-                if matches!(
-                    error.rdkafka_error_code(),
-                    Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange)
-                ) {
-                    let topic = &self.topic;
-                    return Err(LogError::Transient(format!("topic \"{topic}\": records were deleted before they were read")));
-                }
-                if let Some(error) = fate::of_running(&error, &format!("reading {}", self.topic)) {
-                    return Err(error);
-                }
-            }
+            Polled::Nothing if self.idle.is_over() => return Err(silent(&format!("topic \"{}\"", self.topic))),
+            Polled::Nothing => return Ok(false),
         }
         Ok(true)
     }
@@ -313,17 +295,6 @@ impl KafkaRange {
             return Ok(());
         }
         source.is_paused = false;
-        let next = source.next;
-        let reading = format!("reading {}/{partition} on from offset {next}", self.topic);
-        let failed = |error: &KafkaError| fate::of(error, &reading);
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(&self.topic, partition as i32, Offset::Offset(next as i64)).map_err(|error| failed(&error))?;
-        let sought = self.client.seek_partitions(list, limits::SEEK_WAIT).map_err(|error| failed(&error))?;
-        if let Some(error) = sought.elements().iter().find_map(|element| element.error().err()) {
-            return Err(failed(&error));
-        }
-        let mut list = TopicPartitionList::new();
-        list.add_partition(&self.topic, partition as i32);
-        self.client.resume(&list).map_err(|error| failed(&error))
+        self.reader.resume(&self.topic, partition as i32, source.next)
     }
 }

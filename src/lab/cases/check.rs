@@ -8,9 +8,9 @@ use loopwarden_core::policy::Detector;
 use loopwarden_settings::policy::load_with_overrides;
 use serde_json::Value;
 
-use crate::cases::bench::{Answer, Bench};
 use crate::cases::facts;
 use crate::cases::format::{Case, Expectation, Mismatch, Verdict};
+use crate::cases::stepped::{Answer, SteppedLane};
 
 /// How a case is run: the answers must not differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,35 +60,26 @@ fn play(case: &Case, way: Way) -> (Vec<Answer>, Vec<Mismatch>) {
         }
     };
     let mut mismatches = Vec::new();
-    let mut bench = Bench::new(policy);
+    let mut lane = SteppedLane::new("loopwarden", policy);
     let mut answers = Vec::with_capacity(case.events.len());
     let mut timestamp = EventTime(0);
     for (at, event) in case.events.iter().enumerate() {
         let is_restart = event.get("kind").and_then(Value::as_str) == Some("restart");
         let mut answer = Answer::default();
         if is_restart || way == Way::Restarted {
-            let restarted = match event.get("policy").filter(|_| is_restart).map(load).transpose() {
-                Ok(policy) => bench.restart(policy).map_err(|problem| problem.to_string()),
-                Err(problems) => Err(problems.to_string()),
-            };
-            match restarted {
-                Ok(marks) => answer.marks = marks,
-                Err(problem) => {
-                    mismatches.push(Mismatch {
-                        event: Some(at),
-                        expected: "state that can be read again".to_owned(),
-                        got: problem,
-                    });
+            match event.get("policy").filter(|_| is_restart).map(load).transpose() {
+                Ok(policy) => answer.marks = lane.restart(policy),
+                Err(problems) => {
+                    let expected = "state that can be read again".to_owned();
+                    mismatches.push(Mismatch { event: Some(at), expected, got: problems.to_string() });
                 }
             }
         }
         if !is_restart {
             timestamp = event.get("time").and_then(Value::as_str).and_then(EventTime::parse_rfc3339).unwrap_or(timestamp);
-            match bench.feed(event.to_string().as_bytes(), timestamp) {
+            match lane.feed(event.to_string().as_bytes(), timestamp) {
                 Ok(fed) => answer = Answer { marks: [answer.marks, fed.marks.clone()].concat(), ..fed },
-                Err(rejected) => {
-                    mismatches.push(Mismatch { event: Some(at), expected: "an event".to_owned(), got: rejected.to_string() });
-                }
+                Err(got) => mismatches.push(Mismatch { event: Some(at), expected: "an event".to_owned(), got }),
             }
         }
         answers.push(answer);
@@ -158,7 +149,7 @@ pub(super) fn describe(answer: &Answer) -> String {
             finding.count,
             finding.threshold,
             finding.confidence,
-            if finding.is_fresh { "" } else { ", not fresh" }
+            if finding.is_current { "" } else { ", not fresh" }
         ));
     }
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
@@ -319,7 +310,6 @@ fn differs<T: PartialEq + std::fmt::Debug>(problems: &mut Vec<String>, what: &st
     }
 }
 
-/// A value, for people.
 fn shown<T: std::fmt::Debug>(value: Option<&T>) -> String {
     value.map_or_else(|| "none".to_owned(), |value| format!("{value:?}"))
 }

@@ -1,10 +1,10 @@
-//! Policies tested like code: cases of a policy, events and expected answers, run on the production machines.
+//! Policies tested like code: cases of a policy, events and expected answers, run on a lane that commits event by event.
 
-mod bench;
 mod check;
 mod facts;
 mod format;
+mod stepped;
 
-pub use bench::{Answer, Bench};
 pub use check::{Way, answers, run};
 pub use format::{BadCase, Case, Mismatch, parse};
+pub use stepped::{Answer, SteppedLane};

@@ -106,7 +106,7 @@ impl Note {
         // An event without a call shows how the calls before it stand.
         let nearest = step.or_else(|| session.history.newest());
         let tool_policy = policy.tools.get(nearest.map_or("", |step| session.history.tool(step)));
-        let is_poll = nearest.is_some_and(|step| step.flags.has(Flags::POLL));
+        let is_poll = nearest.is_some_and(|step| step.flags.contains(Flags::POLL));
         let counted = step.filter(|step| !step.is_transparent());
         let findings = answer.findings.iter().map(|finding| FindingNote {
             detector: finding.detector.as_str(),
@@ -115,7 +115,7 @@ impl Note {
             threshold: finding.threshold,
             block_at: finding.block_at,
             confidence: finding.confidence,
-            is_fresh: finding.is_fresh,
+            is_fresh: finding.is_current,
             why_silent: Some(why::of_finding(finding, answer, session, policy)).filter(|why| !why.is_empty()),
         });
         Self {
@@ -134,7 +134,7 @@ impl Note {
             outcome: step.and_then(|step| answered(step, event)),
             streaks: streaks(session, policy, tool_policy, is_poll),
             score: answer.measured.and_then(|measured| SumNote::of(&measured, session.head.streaks.score, &policy.score)),
-            same_turn: step.is_some_and(|step| step.flags.has(Flags::SAME_TURN))
+            same_turn: step.is_some_and(|step| step.flags.contains(Flags::SAME_TURN))
                 && !matches!(event.kind, EventKind::ToolResult(_)),
             findings: findings.collect(),
             under_block_of: answer.block.map(Detector::as_str),
@@ -235,8 +235,8 @@ fn answered(step: &Step, event: &Event<'_>) -> Option<String> {
         Outcome::Cancelled => "cancelled",
         Outcome::Unknown => "unknown",
     };
-    let known = if step.flags.has(Flags::SEEN_OUTCOME) { ", known" } else { "" };
-    let retried = if step.flags.has(Flags::RETRYABLE) { ", outage" } else { "" };
+    let known = if step.flags.contains(Flags::SEEN_OUTCOME) { ", known" } else { "" };
+    let retried = if step.flags.contains(Flags::RETRYABLE) { ", outage" } else { "" };
     let brought = step.evidence.as_ref().map(brought).unwrap_or_default();
     Some(if step.outcome.is_some() {
         format!("{word} {}{known}{retried}{brought}", short(&step.outcome.to_string()))
@@ -256,7 +256,7 @@ fn brought(evidence: &Evidence) -> String {
         (Marks::HANDLE, "a handle"),
         (Marks::SLOW, "slow"),
     ];
-    let set = marks.into_iter().filter(|(mark, _)| evidence.marks.has(*mark)).map(|(_, word)| format!(", {word}"));
+    let set = marks.into_iter().filter(|(mark, _)| evidence.marks.contains(*mark)).map(|(_, word)| format!(", {word}"));
     format!(", news {} %{}", evidence.news, set.collect::<String>())
 }
 
@@ -270,11 +270,11 @@ fn streaks(session: &Session, policy: &Policy, tool: &ToolPolicy, is_poll: bool)
     let detectors = &policy.detectors;
     let of_tool = |threshold| tool.scaled(threshold, is_poll);
     let all = [
-        ("exact", streaks.exact.length, of_tool(detectors.exact_repeat.threshold), detectors.exact_repeat.mode),
-        ("near", streaks.near.length, of_tool(detectors.near_repeat.threshold), detectors.near_repeat.mode),
+        ("exact", streaks.exact.steps.count, of_tool(detectors.exact_repeat.threshold), detectors.exact_repeat.mode),
+        ("near", streaks.near.steps.count, of_tool(detectors.near_repeat.threshold), detectors.near_repeat.mode),
         ("outcome", streaks.outcome.count, of_tool(detectors.outcome_repeat.threshold), detectors.outcome_repeat.mode),
-        ("stagnation", streaks.matrix.stagnation, of_tool(detectors.stagnation.threshold), detectors.stagnation.mode),
-        ("stuck", streaks.matrix.stuck, of_tool(detectors.stuck.threshold), detectors.stuck.mode),
+        ("stagnation", streaks.matrix.stagnation.count, of_tool(detectors.stagnation.threshold), detectors.stagnation.mode),
+        ("stuck", streaks.matrix.stuck.count, of_tool(detectors.stuck.threshold), detectors.stuck.mode),
         ("tests", streaks.tests.count, detectors.test_fix.threshold, detectors.test_fix.mode),
         ("shell", streaks.shell.count, detectors.shell_failures.threshold, detectors.shell_failures.mode),
         ("texts", streaks.texts.turns, detectors.text_only.threshold, detectors.text_only.mode),

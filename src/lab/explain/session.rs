@@ -7,6 +7,7 @@ use std::sync::Arc;
 use loopwarden_core::engine::Session;
 use loopwarden_core::event::{Event, Record};
 use loopwarden_core::policy::Policy;
+use loopwarden_lane::Exit;
 use serde_json::{Value, json};
 
 use super::Wanted;
@@ -14,7 +15,7 @@ use super::note::{Note, content};
 use super::shown::{Part, Shown};
 use super::thresholds;
 use super::thresholds::Kept;
-use crate::cases::Bench;
+use crate::cases::SteppedLane;
 use crate::report::{Table, plain};
 
 /// Other tenants with a session of this name that are named.
@@ -24,7 +25,8 @@ const TENANTS_NAMED: usize = 5;
 pub struct SessionTrace<'a> {
     wanted: Wanted<'a>,
     policy: Arc<Policy>,
-    bench: Bench,
+    lane: SteppedLane,
+    failed: Option<Exit>,
     notes: VecDeque<Note>,
     kept: Kept,
     count: u64,
@@ -38,7 +40,8 @@ impl<'a> SessionTrace<'a> {
     pub fn new(wanted: Wanted<'a>, app: &str, policy: Arc<Policy>) -> Self {
         Self {
             wanted,
-            bench: Bench::of_app(app, Arc::clone(&policy)),
+            lane: SteppedLane::new(app, Arc::clone(&policy)),
+            failed: None,
             policy,
             notes: VecDeque::new(),
             kept: Kept::default(),
@@ -62,9 +65,15 @@ impl<'a> SessionTrace<'a> {
         }
         self.count += 1;
         self.kept.keep(record);
+        if let Err(exit) = self.note(event, record) {
+            self.failed.get_or_insert(exit);
+        }
+    }
+
+    fn note(&mut self, event: &Event<'_>, record: &Record<'_>) -> Result<(), Exit> {
         let place = (record.meta.topic, record.meta.partition, record.meta.offset.0);
-        let answer = self.bench.apply(event, place);
-        let Some(session) = self.bench.session(event) else { return };
+        let answer = self.lane.apply(record)?;
+        let session = &self.lane.session(event, record.meta.partition)?;
         if self.notes.len() >= self.wanted.limit {
             self.notes.pop_front();
         }
@@ -75,17 +84,21 @@ impl<'a> SessionTrace<'a> {
         note.content = self.wanted.show_content.then(|| content(event));
         self.notes.push_back(note);
         self.left_over = verdicts(session);
+        Ok(())
     }
 
     /// What is shown of it.
     ///
     /// # Errors
-    /// There was no event of it; says so.
+    /// There was no event of it, or its lane ended; says so.
     pub fn show(self, policy_name: &str, overrides: &Value) -> Result<Shown, String> {
         if self.count == 0 {
             let others: Vec<String> = self.tenants.iter().map(|tenant| named(tenant.as_deref())).collect();
             let hint = if others.is_empty() { String::new() } else { format!("; there is one of {}", others.join(", ")) };
             return Err(format!("no event of session {:?}{} in this input{hint}", self.wanted.id, self.wanted.of_tenant()));
+        }
+        if let Some(exit) = self.failed {
+            return Err(exit.to_string());
         }
         let Self { wanted, policy, notes, kept, count, left_over, .. } = self;
         let thresholds = thresholds::sweep(&kept, policy_name, overrides, &policy);

@@ -7,13 +7,14 @@ use loopwarden_core::engine::{Command, SubjectKey, SwarmCallKey};
 use loopwarden_core::event::{Event, EventKind, EventTime, Record};
 use loopwarden_core::identity::Hash128;
 use loopwarden_core::policy::Policy;
+use loopwarden_lane::Exit;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Wanted;
 use super::note::step_of;
 use super::shown::{Part, Shown};
-use crate::cases::Bench;
+use crate::cases::SteppedLane;
 use crate::report::Table;
 
 /// Sessions and fingerprints of one swarm that are followed; of more only the events count.
@@ -35,7 +36,8 @@ struct Counted {
 pub struct SwarmTrace<'a> {
     wanted: Wanted<'a>,
     policy: Arc<Policy>,
-    bench: Bench,
+    lane: SteppedLane,
+    failed: Option<Exit>,
     counted: BTreeMap<Hash128, Counted>,
     /// Events and calls of each session.
     members: BTreeMap<String, (u64, u64)>,
@@ -45,27 +47,33 @@ pub struct SwarmTrace<'a> {
 impl<'a> SwarmTrace<'a> {
     /// Nothing is read yet.
     pub fn new(wanted: Wanted<'a>, app: &str, policy: Arc<Policy>) -> Self {
-        let bench = Bench::of_app(app, Arc::clone(&policy));
-        Self { wanted, policy, bench, counted: BTreeMap::new(), members: BTreeMap::new(), events: 0 }
+        let lane = SteppedLane::new(app, Arc::clone(&policy));
+        Self { wanted, policy, lane, failed: None, counted: BTreeMap::new(), members: BTreeMap::new(), events: 0 }
     }
 
     /// Takes an event of the input, in its order; those of others are left out.
     pub fn visit(&mut self, event: &Event<'_>, record: &Record<'_>) {
-        let Self { wanted, policy, bench, counted, members, events } = self;
+        if let Err(exit) = self.count(event, record) {
+            self.failed.get_or_insert(exit);
+        }
+    }
+
+    fn count(&mut self, event: &Event<'_>, record: &Record<'_>) -> Result<(), Exit> {
+        let Self { wanted, policy, lane, counted, members, events, .. } = self;
         let is_named = event.swarm_id.as_deref() == Some(wanted.id);
         if event.tenant.as_deref() != wanted.tenant || !(is_named || members.contains_key(&*event.session_id)) {
-            return;
+            return Ok(());
         }
         *events += 1;
         if members.len() >= FOLLOWED_MAX && !members.contains_key(&*event.session_id) {
-            return;
+            return Ok(());
         }
         let member = members.entry(event.session_id.to_string()).or_default();
         member.0 += 1;
         member.1 += u64::from(matches!(event.kind, EventKind::ToolCall(_) | EventKind::Tool(..)));
-        let place = (record.meta.topic, record.meta.partition, record.meta.offset.0);
-        let answer = bench.apply(event, place);
-        let tool = bench.session(event).and_then(|session| Some(session.history.tool(step_of(event, session)?).to_owned()));
+        let answer = lane.apply(record)?;
+        let session = lane.session(event, record.meta.partition)?;
+        let tool = step_of(event, &session).map(|step| session.history.tool(step).to_owned());
         for (key, held) in &answer.counted {
             let SwarmCallKey::Swarm { swarm_id, fingerprint, .. } = key else { continue };
             if *swarm_id != wanted.id || (counted.len() >= FOLLOWED_MAX && !counted.contains_key(fingerprint)) {
@@ -87,14 +95,18 @@ impl<'a> SwarmTrace<'a> {
                 counted.entry(*fingerprint).or_default().commands.push(command);
             }
         }
+        Ok(())
     }
 
     /// What is shown of it.
     ///
     /// # Errors
-    /// There was no event of it; says so.
+    /// There was no event of it, or its lane ended; says so.
     pub fn show(self) -> Result<Shown, String> {
-        let Self { wanted, policy, counted, members, events, .. } = self;
+        let Self { wanted, policy, counted, members, events, failed, .. } = self;
+        if let Some(exit) = failed {
+            return Err(exit.to_string());
+        }
         if events == 0 {
             return Err(format!("no event of swarm {:?}{} in this input", wanted.id, wanted.of_tenant()));
         }

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::report::Table;
-use loopwarden_core::engine::{Action, ReasonCode};
-use loopwarden_core::event::{EventTime, Record, RecordMeta, RecordOffset, decode};
+use loopwarden_core::engine::{Action, Effects, Input, ReasonCode, Session, SubjectKey};
+use loopwarden_core::event::{EventTime, Record, RecordMeta, RecordOffset};
 use loopwarden_core::policy::{Detector, Policy};
 use loopwarden_settings::policy::load_with_overrides;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cases::Bench;
+use crate::replay::observed::Observer;
+use crate::replay::stepper::Stepper;
 
 /// Events of a session that are run again; the first, since loops are told at their beginning.
 const EVENTS_MAX: usize = 2_000;
@@ -56,7 +57,6 @@ impl Kept {
         });
     }
 
-    /// For people.
     pub(super) fn extent(&self) -> String {
         if self.is_cut { format!("its first {} events", self.records.len()) } else { "all of its events".to_owned() }
     }
@@ -79,7 +79,7 @@ pub(super) fn sweep(kept: &Kept, policy_name: &str, overrides: &Value, policy: &
     let mut rows: Vec<ThresholdRow> = Vec::new();
     for detector in Detector::ALL {
         let Some(key) = detector.about().swept.filter(|_| policy.detectors.mode(detector).is_on()) else { continue };
-        let now = policy.detectors.threshold(detector);
+        let now = policy.detectors.counts(detector).threshold;
         let numbers: BTreeSet<u32> = TRIED.into_iter().chain([now]).collect();
         // A number that contradicts another one of the policy has no row.
         let tried = numbers.into_iter().filter_map(|threshold| {
@@ -116,10 +116,27 @@ fn with(overrides: &Value, detector: Detector, key: &str, number: u32) -> Value 
     Value::Object(changed)
 }
 
+/// The events that an engine has not seen before, counted as labels count them.
+#[derive(Default)]
+struct Counted {
+    events: u64,
+    /// Index of the event that was applied last.
+    last: u64,
+}
+
+impl Observer for Counted {
+    fn applied(&mut self, input: Input<'_>, _subject: &SubjectKey, _session: &Session, _before: u64, effects: &Effects) {
+        if let Input::Event(event, _) = input {
+            self.last = event.seq.unwrap_or(self.events);
+            self.events += u64::from(!effects.counters.duplicate);
+        }
+    }
+}
+
 /// The commands of a detector under a policy.
 fn tried(kept: &Kept, policy: Arc<Policy>, detector: Detector) -> ThresholdRow {
-    let mut bench = Bench::new(policy);
-    let (mut row, mut counted) = (ThresholdRow { detector: detector.as_str(), ..ThresholdRow::default() }, 0);
+    let mut stepper = Stepper::new("loopwarden", policy, Counted::default(), false);
+    let mut row = ThresholdRow { detector: detector.as_str(), ..ThresholdRow::default() };
     for one in &kept.records {
         let meta = RecordMeta {
             topic: &one.topic,
@@ -130,21 +147,15 @@ fn tried(kept: &Kept, policy: Arc<Policy>, detector: Detector) -> ThresholdRow {
             headers: one.headers.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect(),
             value_bytes_max: one.value.len(),
         };
-        let Ok(event) = decode(Some(&one.value), &meta) else { continue };
-        let place = (one.topic.as_str(), one.partition, one.offset);
-        let answer = bench.apply(&event, place);
-        let index = event.seq.unwrap_or(counted);
-        counted += u64::from(!answer.is_duplicate);
-        for command in answer.commands {
-            if command.reason != ReasonCode::Detector(detector) {
-                continue;
-            }
+        // A lane whose store is in memory does not end.
+        let commands = stepper.step(&Record::new(meta, Some(&one.value))).unwrap_or_default();
+        for (_, command) in commands.iter().filter(|(_, command)| command.reason == ReasonCode::Detector(detector)) {
             match command.action {
                 Action::Nudge => row.nudges += 1,
                 Action::Block => row.blocks += 1,
                 Action::Unblock => continue,
             }
-            row.first_at.get_or_insert(index);
+            row.first_at.get_or_insert(stepper.observer().last);
         }
     }
     row

@@ -19,7 +19,7 @@ pub(super) fn of_finding(finding: &Finding, answer: &Answer, session: &Session, 
             () => format!("{by} spoke; an event gets one command"),
         };
     }
-    if !finding.is_fresh {
+    if !finding.is_current {
         return "this event takes no part in it".to_owned();
     }
     let episodes = if finding.mode == Mode::Shadow { &session.head.shadow_episodes } else { &session.head.episodes };
@@ -28,7 +28,7 @@ pub(super) fn of_finding(finding: &Finding, answer: &Answer, session: &Session, 
     };
     let block_until = episode.block_until.filter(|until| *until > session.head.time);
     let rules = &policy.episodes;
-    let hits = if block_until.is_some() { rules.renudge_hits } else { rules.patience_hits(episode.nudges) };
+    let hits = if block_until.is_some() { rules.renudge_hits } else { rules.hits_until_nudge(episode.nudges) };
     let more = hits.saturating_sub(episode.hits_since_nudge).max(1);
     let or_sooner = if block_until.is_none() && finding.tier > 0 && episode.tier < 3 { ", or at the next tier" } else { "" };
     let again = format!("told at {} of this loop, again after {more} more{or_sooner}", episode.count);
@@ -47,8 +47,9 @@ pub(super) fn of_silence(step: &Step, answer: &Answer, session: &Session, policy
     let is_found = |detector| answer.findings.iter().any(|finding| finding.detector == detector);
     let near = &detectors.near_repeat;
     let mut told = Vec::new();
-    let is_near_run =
-        near.mode.is_on() && streaks.near.hash == step.fingerprint && streaks.near.length >= step.scaled(tool, near.threshold);
+    let is_near_run = near.mode.is_on()
+        && streaks.near.hash == step.fingerprint
+        && streaks.near.steps.count >= step.scaled(tool, near.threshold);
     if is_near_run && is_found(Detector::ExactRepeat) && !is_found(Detector::NearRepeat) {
         told.push("near_repeat: exact_repeat speaks of it".to_owned());
     }

@@ -8,44 +8,20 @@ const BLOCK_BYTES: usize = 256 * 1024;
 
 /// Whole lines of a file.
 #[derive(Debug)]
-pub(super) enum Block {
-    /// All of it is UTF-8: checked once, for whoever looks at a line of it.
-    Text(String),
-    /// Some of it is not.
-    Bytes(Vec<u8>),
-}
+pub(crate) struct Block(Vec<u8>);
 
 impl Block {
-    fn of(bytes: Vec<u8>) -> Self {
-        String::from_utf8(bytes).map_or_else(|error| Self::Bytes(error.into_bytes()), Self::Text)
-    }
-
     pub(super) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Text(text) => text.as_bytes(),
-            Self::Bytes(bytes) => bytes,
-        }
+        &self.0
     }
 
-    /// A part of it as text; `None` where nobody has found it to be one.
-    pub(super) fn text(&self, at: Range<usize>) -> Option<&str> {
-        match self {
-            Self::Text(text) => text.get(at),
-            Self::Bytes(_) => None,
-        }
-    }
-
-    /// Its memory.
     pub(super) fn into_bytes(self) -> Vec<u8> {
-        match self {
-            Self::Text(text) => text.into_bytes(),
-            Self::Bytes(bytes) => bytes,
-        }
+        self.0
     }
 
     /// Where its lines stand, without their ends. Of a longer line than `bytes_max` one byte more than that is shown.
     pub(super) fn lines(&self, bytes_max: usize) -> impl Iterator<Item = Range<usize>> + use<'_> {
-        let bytes = self.bytes();
+        let bytes = &self.0;
         let mut start = 0;
         let newlines = memchr::memchr_iter(b'\n', bytes).map(Some).chain([None]);
         newlines.filter_map(move |newline| {
@@ -95,19 +71,19 @@ impl Blocks {
             if let Some(newline) = memchr::memrchr(b'\n', read) {
                 self.rest.extend_from_slice(read.get(newline + 1..).unwrap_or_default());
                 bytes.truncate(known + newline + 1);
-                return Ok(Some(Block::of(bytes)));
+                return Ok(Some(Block(bytes)));
             }
             if let Some(error) = self.failed.take() {
                 return Err(error);
             }
             if read.is_empty() {
                 bytes.truncate(filled);
-                return Ok(Some(bytes).filter(|bytes| !bytes.is_empty()).map(Block::of));
+                return Ok(Some(bytes).filter(|bytes| !bytes.is_empty()).map(Block));
             }
             if filled > self.bytes_max.saturating_add(2) {
                 bytes.truncate(filled);
                 self.skip_line(&mut bytes);
-                return Ok(Some(Block::of(bytes)));
+                return Ok(Some(Block(bytes)));
             }
         }
     }
@@ -217,13 +193,5 @@ mod tests {
         let source = || Trickle([&b"a\n"[..], &long, b"\nb"].concat(), 10_000, false);
         assert_eq!(lines(source(), 4 * BLOCK_BYTES).0, [b"a".to_vec(), long.clone(), b"b".to_vec()]);
         assert_eq!(lines(source(), 9).0, [b"a".to_vec(), vec![b'x'; 10], b"b".to_vec()]);
-    }
-
-    #[test]
-    fn one_line_that_is_no_text_makes_no_other_unreadable() {
-        let mut blocks = Blocks::new(Box::new(&b"good\n\xff\ngood"[..]), 9);
-        let block = blocks.next(Vec::new()).unwrap().unwrap();
-        assert_eq!(block.lines(9).map(|at| block.bytes()[at].to_vec()).collect::<Vec<_>>(), [&b"good"[..], b"\xff"]);
-        assert_eq!(block.text(0..4), None);
     }
 }

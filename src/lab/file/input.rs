@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use loopwarden_log::LogError;
 
-use crate::transcript::{PIECE_BYTES_MAX, is_undecided};
+use loopwarden_sources::transcript::{PIECE_BYTES_MAX, is_undecided};
 
 const BUFFER_BYTES: usize = 64 * 1024;
 /// First bytes by which an input is told; more where they end within a line, and nothing before it says whose it is.

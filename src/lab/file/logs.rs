@@ -12,13 +12,15 @@ use loopwarden_core::event::{EventTime, partition_of};
 use loopwarden_log::LogError;
 
 use crate::file::FileInput;
+use crate::file::chunk::{Given, Placing};
 use crate::file::folder::{unpacked, without_end};
 use crate::file::input::Opened;
 use crate::file::options::REPLAY_PARTITIONS;
 use crate::file::pieces::Pieces;
 use crate::file::read::Refused;
-use crate::file::rounds::{Given, Placing, Rounds};
-use crate::transcript::{Converter, Detected, Format, Layout, Made, PIECE_BYTES_MAX, detect};
+use loopwarden_sources::transcript::{Converter, Detected, Format, Layout, Made, PIECE_BYTES_MAX, detect};
+
+use crate::file::rounds::Rounds;
 
 /// Logs that are open at once. Each holds a buffer and the events of one piece.
 const OPEN_MAX: usize = 128;
@@ -84,7 +86,7 @@ impl Strand {
             piece: Vec::new(),
             time: EventTime(i64::MIN),
         };
-        while probe.fill_from(&uncounted) && !rounds.shared().is_abandoned() {
+        while probe.fill_from(&uncounted) && !rounds.state().is_abandoned() {
             if let Some(time) = probe.made.iter().find_map(|made| made.time) {
                 return time;
             }
@@ -96,7 +98,7 @@ impl Strand {
 
     /// Reads until an event is there; false at the end. What is refused on the way is kept for the report.
     fn fill(&mut self, rounds: &Rounds) -> bool {
-        self.fill_from(&rounds.shared().reading())
+        self.fill_from(&rounds.state().progress())
     }
 
     fn fill_from(&mut self, read: &Arc<std::sync::atomic::AtomicU64>) -> bool {
@@ -227,17 +229,17 @@ fn note_refused(strand: &mut Strand, rounds: &Rounds, is_strict: bool) -> bool {
     let refused = std::mem::take(&mut strand.refused);
     let is_end = is_strict && !refused.is_empty();
     if let Some(why) = strand.left.take() {
-        rounds.shared().read().note_left(why);
+        rounds.state().read().note_left(why);
     }
-    rounds.shared().read().note_refused(refused);
+    rounds.state().read().note_refused(refused);
     if is_end {
-        rounds.shared().read().is_cut = true;
+        rounds.state().read().is_cut = true;
     }
     !is_end
 }
 
 fn note_read(strand: &Strand, rounds: &Rounds) {
-    rounds.shared().read().note_log(strand.format, strand.converter.tally());
+    rounds.state().read().note_log(strand.format, strand.converter.tally());
 }
 
 /// Name that stands for the session of a log without one: of the file, or of the directory where that says nothing.

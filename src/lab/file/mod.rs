@@ -1,10 +1,10 @@
-//! Replay: a log that reads files, or a range of a topic, and writes to no topic.
+//! Recorded events: files, or a range of a topic, and the log that hands them to a lane.
 //!
 //! Input is NDJSON, plain, gzip or zstd, by content; several files are read one after the other. Logs of agents are told by their
-//! content too ([`crate::transcript`]), of a directory all that lie below it; their events come after those of other files, merged
-//! by time. One thread reads and hands chunks to the lanes; it looks only for the three fields that place a record.
+//! content too ([`loopwarden_sources::transcript`]), of a directory all that lie below it; their events come after those of other files, merged
+//! by time. The reader looks only for the three fields that place a record.
 //!
-//! - *Line numbers* count from 0 and go on from file to file, empty lines included: one order over all input. [`FileReplay::locate`]
+//! - *Line numbers* count from 0 and go on from file to file, empty lines included: one order over all input. [`RecordedInput::locate`]
 //!   says which file and line a number is.
 //! - Without `_record`, offset = line number, partition = murmur2 of the session mod 24, whatever the lanes; timestamp = the event's
 //!   `time`, without one that of the line before (first: 0). What has no readable session goes to partition 0.
@@ -12,17 +12,15 @@
 //! - Partition *p* of both stages belongs to lane *p* mod lanes.
 //! - A range of a topic reads as files whose every line has a `_record`; its lines are numbered in the order of record timestamps.
 //!
-//! **Swarm counts** stay in the process. A report belongs to the line of the last call it sums up, waits until every lane has committed
-//! that line, and reaches the swarm tasks in the order of lines: no lane runs ahead of another in event time, however threads are
-//! scheduled and however far apart commits are.
+//! A thread reads, in [`rounds`]: a chunk of lines for each lane. [`RecordedLog`] is what a lane reads them from; whoever takes the rounds
+//! feeds it.
 
 mod block;
-mod collector;
-mod exchange;
+mod chunk;
 pub(crate) mod folder;
 mod input;
-mod lane;
 mod line;
+mod log;
 mod logs;
 mod options;
 pub(crate) mod pieces;
@@ -31,37 +29,50 @@ mod reader;
 mod rounds;
 mod scan;
 mod topic;
-mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
-pub use collector::{Collected, Collector};
+pub(crate) use chunk::{Chunk, Given, Placing};
 pub use input::FileInput;
-pub use lane::FileLog;
+pub use log::{Collected, Published, RecordedLog};
+pub(crate) use log::{Fed, InputState, Stepped, SumRecord};
 pub(crate) use logs::session_name;
+use loopwarden_core::event::Record;
 use loopwarden_kafka::readers::range::KafkaRange;
 use loopwarden_log::LogError;
 pub use options::{FileOptions, REPLAY_PARTITIONS};
 pub use read::{LogsRead, Refused};
-pub(crate) use watch::{LaneStats, Watch, Watcher};
+pub use rounds::Round;
 
-use crate::transcript::Format;
+use loopwarden_sources::transcript::Format;
 
-/// A replay that has been opened: a log for each lane, and where their outputs go.
+/// One wait for records that are visited.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// What comes next of an input.
 #[derive(Debug)]
-pub struct FileReplay {
-    /// A log for each lane.
-    pub lanes: Vec<FileLog>,
-    /// What the lanes committed.
-    pub collector: Collector,
-    /// How much there is to read, as [`FileReplay::read`] counts it; 0 where nobody knows.
-    pub total: u64,
-    shared: Arc<exchange::Shared>,
+pub enum Next {
+    Round(Round),
+    /// No round came within the wait.
+    Nothing,
+    End,
 }
 
-impl FileReplay {
+/// Recorded events that are being read by a thread of their own.
+#[derive(Debug)]
+pub struct RecordedInput {
+    /// How much there is to read, as [`RecordedInput::progress`] counts it; 0 where nobody knows.
+    pub total: u64,
+    options: FileOptions,
+    taken: rounds::Taken,
+    state: Arc<read::ReadState>,
+}
+
+impl RecordedInput {
     /// Opens the inputs and begins to read them.
     ///
     /// # Errors
@@ -73,62 +84,97 @@ impl FileReplay {
         }
         let sizes = groups.iter().flat_map(|group| &group.files).map(FileInput::bytes);
         let total = sizes.sum::<Option<u64>>().unwrap_or(0);
-        let lanes = options.lanes.max(1);
-        let shared = Arc::new(exchange::Shared::new(lanes));
-        let collector = Collector::new(Arc::clone(&shared));
-        reader::start(groups, options, Arc::clone(&shared))?;
-        let lanes = (0..lanes).map(|lane| FileLog::new(lane, options, Arc::clone(&shared), collector.clone())).collect();
-        Ok(Self { lanes, collector, total, shared })
+        let state = Arc::default();
+        let taken = reader::start(groups, options, Arc::clone(&state))?;
+        Ok(Self { total, options: options.clone(), taken, state })
     }
 
-    /// Opens a range of a topic and begins to read it. The lanes read its records where they stand; `options.names` is not asked for
-    /// the topic's name.
+    /// Opens a range of a topic and begins to read it. Its records keep their places; `options.names` is not asked for the topic's name.
     ///
     /// # Errors
     /// [`LogError::Fatal`], `E0101`, when there can be no thread.
     pub fn open_topic(range: KafkaRange, options: &FileOptions) -> Result<Self, LogError> {
-        let lanes = options.lanes.max(1);
-        let shared = Arc::new(exchange::Shared::new(lanes));
-        let collector = Collector::new(Arc::clone(&shared));
-        let total = range.total();
-        topic::start(range, options, Arc::clone(&shared))?;
-        let lanes = (0..lanes).map(|lane| FileLog::new(lane, options, Arc::clone(&shared), collector.clone())).collect();
-        Ok(Self { lanes, collector, total, shared })
+        let (total, state) = (range.total(), Arc::default());
+        let taken = topic::start(range, options, Arc::clone(&state))?;
+        Ok(Self { total, options: options.clone(), taken, state })
     }
 
-    /// What was read of logs of agents, by their kind. Complete once every lane has come to its end.
-    pub fn logs(&self) -> BTreeMap<Format, LogsRead> {
-        self.shared.read().logs()
+    /// A log for each lane, to be fed with the rounds.
+    pub fn logs(&self, writes_commands: bool) -> Vec<RecordedLog> {
+        let log =
+            |lane| RecordedLog::new(lane, &self.options).writing_commands(writes_commands).giving_back(self.taken.used.clone());
+        (0..self.options.lanes.max(1)).map(log).collect()
+    }
+
+    /// The next round; waits for it.
+    pub fn next(&self, wait: Duration) -> Next {
+        match self.taken.rounds.recv_timeout(wait) {
+            Ok(round) => Next::Round(round),
+            Err(RecvTimeoutError::Timeout) => Next::Nothing,
+            Err(RecvTimeoutError::Disconnected) => Next::End,
+        }
+    }
+
+    /// Hands over every record that is left, in the order of the input where that is read for one lane.
+    ///
+    /// # Errors
+    /// The input cannot be read to its end; what comes before was handed over.
+    pub fn visit(&self, mut visit: impl FnMut(&Record<'_>)) -> Result<(), LogError> {
+        loop {
+            match self.next(WAIT) {
+                Next::Round(round) => {
+                    for chunk in round.chunks {
+                        for line in &chunk.lines {
+                            visit(&chunk.record(line, &self.options.names, self.options.value_bytes_max));
+                        }
+                        // A reader that is at its end, or has enough, needs no memory.
+                        let _ = self.taken.used.try_send(chunk);
+                    }
+                }
+                Next::Nothing => {}
+                Next::End => return self.state.read().failed().map_or(Ok(()), Err),
+            }
+        }
+    }
+
+    /// What was read of logs of agents, by their kind. Complete at the end of the input.
+    pub fn agent_logs(&self) -> BTreeMap<Format, LogsRead> {
+        self.state.read().logs()
     }
 
     /// The first files of directories that were no logs, and how many there were.
     pub fn skipped(&self) -> (Vec<String>, u64) {
-        self.shared.read().skipped()
+        self.state.read().skipped()
     }
 
     /// The first pieces of such logs that could not be read, and how many there were.
     pub fn refused(&self) -> (Vec<Refused>, u64) {
-        self.shared.read().refused()
+        self.state.read().refused()
     }
 
-    /// Whether reading ended before the input did, at the first line that is no event. Known once every lane has come to its end.
+    /// Whether reading ended before the input did, at the first line that is no event. Known at the end of the input.
     pub fn is_cut(&self) -> bool {
-        self.shared.read().is_cut
+        self.state.read().is_cut
     }
 
-    /// Why the input could not be read to its end, where [`FileOptions::ends_at_damage`] makes that no failure of the lanes. Known
-    /// once every lane has come to its end.
+    /// Why the input, or a file found in a directory, could not be read to its end. Known at the end of the input.
     pub fn damaged(&self) -> Option<LogError> {
-        self.shared.read().damaged()
+        self.state.read().damaged()
     }
 
     /// How much of the input is read so far: bytes of files as they lie on disk, records of a topic.
-    pub fn read(&self) -> Arc<AtomicU64> {
-        self.shared.reading()
+    pub fn progress(&self) -> Arc<AtomicU64> {
+        self.state.progress()
     }
 
     /// Name of the input and line in it, from 0, of a line number.
     pub fn locate(&self, line: u64) -> Option<(String, u64)> {
-        self.shared.read().locate(line)
+        self.state.read().locate(line)
+    }
+}
+
+impl Drop for RecordedInput {
+    fn drop(&mut self) {
+        self.state.abandon();
     }
 }

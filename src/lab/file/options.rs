@@ -6,7 +6,6 @@ use loopwarden_log::InputNames;
 /// Partitions of both stages in a replay, whatever the lanes: ids must not depend on them.
 pub const REPLAY_PARTITIONS: u32 = 24;
 
-/// How files are replayed.
 #[derive(Debug, Clone)]
 pub struct FileOptions {
     /// Application: the first part of a lane's owner name.
@@ -20,8 +19,10 @@ pub struct FileOptions {
     pub poll_records_max: usize,
     /// Read no further than the first line that is no event, or the first piece of a log that is none.
     pub is_strict: bool,
-    /// An input that cannot be read on is an end like another, told by `FileReplay::damaged`; else every lane fails with it.
-    pub ends_at_damage: bool,
+    /// Partitions of both stages. What has no place of its own is placed among [`REPLAY_PARTITIONS`], whatever they are.
+    pub partitions: u32,
+    /// Whether the store of a lane holds all state after each commit, and not only what has left memory.
+    pub keeps_state: bool,
 }
 
 impl Default for FileOptions {
@@ -33,7 +34,8 @@ impl Default for FileOptions {
             value_bytes_max: limits::RECORD_BYTES_MAX_DEFAULT,
             poll_records_max: 1_000,
             is_strict: false,
-            ends_at_damage: false,
+            partitions: REPLAY_PARTITIONS,
+            keeps_state: false,
         }
     }
 }

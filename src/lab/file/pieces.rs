@@ -4,7 +4,7 @@ use std::io;
 use std::io::BufRead;
 
 use crate::file::line::read_line;
-use crate::transcript::Layout;
+use loopwarden_sources::transcript::Layout;
 
 /// Where the pieces of one file come from.
 pub(crate) struct Pieces {

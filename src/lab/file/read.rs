@@ -1,10 +1,12 @@
-//! What was read of the input, for the report of a replay. Complete once every lane has come to its end.
+//! What was read of the input, for the report of a replay. Complete at the end of the input.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use loopwarden_log::LogError;
 
-use crate::transcript::{Format, Tally};
+use loopwarden_sources::transcript::{Format, Tally};
 
 /// Refused pieces that are kept with their places; the rest is counted.
 const REFUSED_KEPT: usize = 10_000;
@@ -37,8 +39,8 @@ pub(super) struct Read {
     skipped_total: u64,
     /// Reading ended before the input did: at the first line that is no event.
     pub(super) is_cut: bool,
-    /// Why there was no more to read, where that is no failure of the lanes.
-    damaged: Option<LogError>,
+    /// How reading ended; `None` before that.
+    ended: Option<Result<(), LogError>>,
     /// The first file of several that could not be read to its end; the others were read all the same.
     left: Option<LogError>,
 }
@@ -49,7 +51,6 @@ impl Read {
         self.files.push((first, name));
     }
 
-    /// A log is read.
     pub(super) fn note_log(&mut self, format: Format, tally: &Tally) {
         let read = self.logs.entry(format).or_default();
         read.logs += 1;
@@ -74,13 +75,15 @@ impl Read {
         }
     }
 
-    /// Reading is over, where damage is an end like another.
-    pub(super) fn end(&mut self, failed: Option<LogError>) {
-        self.damaged = failed.or(self.left.take());
+    /// Why the input that was named could not be read to its end. Asked when the last round was taken.
+    pub(super) fn failed(&self) -> Option<LogError> {
+        let unknown = || LogError::Fatal { code: "E0302", message: "the reading thread ended before its input".to_owned() };
+        self.ended.clone().map_or_else(|| Some(unknown()), Result::err)
     }
 
+    /// The same, or why the first file that was found in a directory could not.
     pub(super) fn damaged(&self) -> Option<LogError> {
-        self.damaged.clone()
+        self.failed().or_else(|| self.left.clone())
     }
 
     /// The first files that were no logs, and how many there were.
@@ -102,5 +105,44 @@ impl Read {
     pub(super) fn locate(&self, line: u64) -> Option<(String, u64)> {
         let (first, name) = self.files.iter().rev().find(|(first, _)| *first <= line)?;
         Some((name.clone(), line - first))
+    }
+}
+
+/// What the reading thread and whoever takes its rounds share.
+#[derive(Debug, Default)]
+pub(super) struct ReadState {
+    read: Mutex<Read>,
+    /// How much of the input is read: bytes of files as they lie on disk, records of a topic.
+    progress: Arc<AtomicU64>,
+    is_abandoned: AtomicBool,
+}
+
+impl ReadState {
+    /// What is known of the input.
+    pub(super) fn read(&self) -> MutexGuard<'_, Read> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn note_read(&self, amount: u64) {
+        self.progress.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// The counter itself, for readers that count by themselves.
+    pub(super) fn progress(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.progress)
+    }
+
+    /// The reading thread is done.
+    pub(super) fn end(&self, result: Result<(), LogError>) {
+        self.read().ended = Some(result);
+    }
+
+    /// Nobody takes rounds any more.
+    pub(super) fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.is_abandoned.load(Ordering::Acquire)
     }
 }

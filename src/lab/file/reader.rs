@@ -2,46 +2,42 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use loopwarden_core::event::{EventTime, FieldAt, RecordMeta, RecordOffset, decode, partition_of};
+use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset, decode, partition_of};
 use loopwarden_log::LogError;
 
-use crate::file::block::{Block, Blocks};
-use crate::file::exchange::Shared;
+use crate::file::block::Blocks;
+use crate::file::chunk::{Given, Placing};
 use crate::file::folder::Group;
 use crate::file::logs::{Strand, session_name};
 use crate::file::options::{FileOptions, REPLAY_PARTITIONS};
 use crate::file::pieces::Pieces;
-use crate::file::rounds::{Given, Placing, Rounds};
-use crate::file::scan::{Line, outlined, scan};
+use crate::file::read::ReadState;
+use crate::file::rounds::{Rounds, Taken};
+use crate::file::scan::scan;
 use crate::file::{FileInput, logs};
-use crate::transcript::{Detected, Layout, detect};
+use loopwarden_sources::transcript::{Detected, Layout, detect};
 
 /// Files of a directory of events that are looked into for whose they are, beside the first.
 const SIBLINGS_MAX: usize = 16;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-pub(super) fn start(inputs: Vec<Group>, options: &FileOptions, shared: Arc<Shared>) -> Result<(), LogError> {
+pub(super) fn start(inputs: Vec<Group>, options: &FileOptions, state: Arc<ReadState>) -> Result<Taken, LogError> {
+    let (rounds, taken) = Rounds::new(options.lanes, Arc::clone(&state));
     let mut reader = Reader {
-        rounds: Rounds::new(options.lanes, Arc::clone(&shared)),
+        rounds,
         value_bytes_max: options.value_bytes_max,
         is_strict: options.is_strict,
         timestamp_ms: 0,
         topic: None,
-        fields: Vec::new(),
         next: BTreeMap::new(),
     };
-    let ends_at_damage = options.ends_at_damage;
-    // Not joined: it may stand in a read of standard input for ever. It ends with the lanes at the next line.
-    let spawned = std::thread::Builder::new().name("lw-read".to_owned()).spawn(move || {
-        let failed = reader.run(inputs).err();
-        shared.end(failed, ends_at_damage);
-    });
+    // Not joined: it may stand in a read of standard input for ever. It ends at the next round that nobody takes.
+    let spawned = std::thread::Builder::new().name("lw-read".to_owned()).spawn(move || state.end(reader.run(inputs)));
     spawned
-        .map(drop)
+        .map(|_| taken)
         .map_err(|error| LogError::Fatal { code: "E0302", message: format!("cannot start the reading thread: {error}") })
 }
 
@@ -53,8 +49,6 @@ struct Reader {
     timestamp_ms: i64,
     /// The topic a line named last: usually the next one names it too.
     topic: Option<Arc<str>>,
-    /// Fields of the line that is looked at.
-    fields: Vec<FieldAt>,
     /// Next offset of each partition. A lane takes a record that lies before it for one it has seen.
     next: BTreeMap<u32, u64>,
 }
@@ -74,11 +68,11 @@ impl Reader {
         let (mut logs, mut names) = (Vec::new(), BTreeSet::new());
         for Group { files, is_found } in groups {
             let Some(input) = files.first() else { continue };
-            let opened = match input.open(self.rounds.shared().reading()) {
+            let opened = match input.open(self.rounds.state().progress()) {
                 Ok(opened) => opened,
                 Err(error) if is_found => {
-                    self.rounds.shared().read().note_left(input.unreadable(&error));
-                    self.rounds.shared().read().note_refused(vec![(input.name(), 0, format!("cannot be read: {error}"))]);
+                    self.rounds.state().read().note_left(input.unreadable(&error));
+                    self.rounds.state().read().note_refused(vec![(input.name(), 0, format!("cannot be read: {error}"))]);
                     continue;
                 }
                 Err(error) => return Err(input.unreadable(&error)),
@@ -95,7 +89,7 @@ impl Reader {
                     Reading::On
                 }
                 Detected::Unknown if is_found => {
-                    self.rounds.shared().read().note_skipped(input.name());
+                    self.rounds.state().read().note_skipped(input.name());
                     Reading::On
                 }
                 Detected::EventDocument => self.document(input, opened.into_source())?,
@@ -104,7 +98,7 @@ impl Reader {
             match reading {
                 Reading::On => {}
                 Reading::Cut => {
-                    self.rounds.shared().read().is_cut = true;
+                    self.rounds.state().read().is_cut = true;
                     self.rounds.end();
                     return Ok(());
                 }
@@ -112,9 +106,8 @@ impl Reader {
             }
         }
         if !logs.is_empty() {
-            self.rounds.shared().read().note_file(self.rounds.line(), "logs of agents, event".to_owned());
-            if !logs::read(logs, &mut self.rounds, &mut self.timestamp_ms, self.is_strict) && self.rounds.shared().is_abandoned()
-            {
+            self.rounds.state().read().note_file(self.rounds.line(), "logs of agents, event".to_owned());
+            if !logs::read(logs, &mut self.rounds, &mut self.timestamp_ms, self.is_strict) && self.rounds.state().is_abandoned() {
                 return Ok(());
             }
         }
@@ -125,10 +118,10 @@ impl Reader {
     /// Reads a file of events, one a line.
     fn events(&mut self, input: &FileInput, source: Box<dyn BufRead + Send>) -> Result<Reading, LogError> {
         let first = self.rounds.line();
-        self.rounds.shared().read().note_file(first, input.name());
+        self.rounds.state().read().note_file(first, input.name());
         let mut blocks = Blocks::new(source, self.value_bytes_max);
         loop {
-            let block = match blocks.next(self.rounds.shared().block()) {
+            let block = match blocks.next(self.rounds.block()) {
                 Ok(Some(block)) => Arc::new(block),
                 Ok(None) => return Ok(Reading::On),
                 Err(error) => {
@@ -143,7 +136,7 @@ impl Reader {
                 {
                     at.start += BYTE_ORDER_MARK.len();
                 }
-                let reading = self.line(&block, at);
+                let reading = self.place(&Given::Line(&block, at));
                 if !matches!(reading, Reading::On) {
                     return Ok(reading);
                 }
@@ -151,20 +144,9 @@ impl Reader {
         }
     }
 
-    /// Places a line of a block: what it is is looked at once, here.
-    fn line(&mut self, block: &Arc<Block>, at: Range<usize>) -> Reading {
-        let mut fields = std::mem::take(&mut self.fields);
-        fields.clear();
-        let found = block.text(at.clone()).and_then(|text| outlined(text, &mut fields));
-        let noted = found.is_some().then_some(&fields[..]);
-        let reading = self.place(&Given::Line { block, at, fields: noted }, found);
-        self.fields = fields;
-        reading
-    }
-
     /// Reads a document: an array of events, or one event over several lines. Its elements are numbered as lines are.
     fn document(&mut self, input: &FileInput, source: Box<dyn BufRead + Send>) -> Result<Reading, LogError> {
-        self.rounds.shared().read().note_file(self.rounds.line(), format!("{}, element", input.name()));
+        self.rounds.state().read().note_file(self.rounds.line(), format!("{}, element", input.name()));
         let (mut pieces, mut piece) = (Pieces::new(source, Layout::Document), Vec::new());
         loop {
             match pieces.next(&mut piece, self.value_bytes_max) {
@@ -175,21 +157,21 @@ impl Reader {
                     return Err(input.unreadable(&format!("after line {}: {error}", pieces.line())));
                 }
             }
-            let reading = self.place(&Given::Bytes(&piece), None);
+            let reading = self.place(&Given::Bytes(&piece));
             if !matches!(reading, Reading::On) {
                 return Ok(reading);
             }
         }
     }
 
-    /// Places a line, of which something may have been found. Empty ones only count.
-    fn place(&mut self, value: &Given<'_>, found: Option<Line<'_>>) -> Reading {
+    /// Places a line. Empty ones only count.
+    fn place(&mut self, value: &Given<'_>) -> Reading {
         let text = value.bytes();
         if text.trim_ascii().is_empty() {
             self.rounds.skip();
             return self.go_on();
         }
-        let found = found.unwrap_or_else(|| scan(text));
+        let found = scan(text);
         let line = self.rounds.line();
         let by_session = || found.session_id.as_deref().map_or(0, |session| partition_of(session.as_bytes(), REPLAY_PARTITIONS));
         let (partition, offset) = found.place.unwrap_or_else(|| (by_session(), line));
@@ -227,10 +209,10 @@ impl Reader {
 
     /// Leaves a line out that no lane would take.
     fn refuse(&mut self, line: u64, why: String) -> Reading {
-        let shared = self.rounds.shared();
+        let state = self.rounds.state();
         // A line that was read stands in a file that was noted.
-        let (file, at) = shared.read().locate(line).unwrap_or_default();
-        shared.read().note_refused(vec![(file, at + 1, why)]);
+        let (file, at) = state.read().locate(line).unwrap_or_default();
+        state.read().note_refused(vec![(file, at + 1, why)]);
         self.rounds.skip();
         if self.is_strict { Reading::Cut } else { self.go_on() }
     }

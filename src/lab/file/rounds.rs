@@ -1,69 +1,79 @@
-//! Rounds of input: what the reading thread hands to the lanes, so that no lane gets far ahead of another.
+//! Rounds of input: what the reading thread hands over at a time, a chunk for each lane, so that no lane gets far ahead of another.
 
-use std::ops::Range;
 use std::sync::Arc;
-
-use loopwarden_core::event::{FieldAt, Header};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use crate::file::block::Block;
-use crate::file::exchange::{Chunk, PlacedLine, Shared, Value};
+use crate::file::chunk::{Chunk, Placing};
+use crate::file::read::ReadState;
 
 /// Lines of a round, over all lanes.
 const ROUND_LINES: u64 = 8_192;
 /// Bytes after which a round ends early.
 const ROUND_BYTES: usize = 8 << 20;
+/// Rounds that are read ahead.
+const AHEAD_MAX: usize = 3;
+/// Chunks that are given back and not taken yet; more are dropped.
+const USED_MAX: usize = 256;
+/// Room that empty chunks and blocks may keep for the next ones, all together. Bytes.
+const SPARE_BYTES_MAX: usize = 64 << 20;
 
-/// The value of a record on its way into a round.
-#[derive(Clone)]
-pub(super) enum Given<'a> {
-    /// To be copied.
-    Bytes(&'a [u8]),
-    /// A line of a block, and what is noted of its fields.
-    Line { block: &'a Arc<Block>, at: Range<usize>, fields: Option<&'a [FieldAt]> },
+/// The next part of an input: a chunk for each lane.
+#[derive(Debug, Default)]
+pub struct Round {
+    pub(crate) chunks: Vec<Chunk>,
 }
 
-impl<'a> Given<'a> {
-    pub(super) fn bytes(&self) -> &'a [u8] {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Line { block, at, .. } => block.bytes().get(at.clone()).unwrap_or_default(),
-        }
+impl Round {
+    /// How many records it has.
+    pub fn records(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.lines.len()).sum()
     }
 }
 
-/// One record on its way into a round.
-pub(super) struct Placing<'a> {
-    pub(super) value: Option<Given<'a>>,
-    pub(super) key: Option<&'a [u8]>,
-    pub(super) headers: &'a [Header<'a>],
-    pub(super) partition: u32,
-    pub(super) offset: u64,
-    pub(super) timestamp_ms: i64,
-    pub(super) topic: Option<Arc<str>>,
+/// Memory that lanes are done with: it is warm, and fresh memory costs a reader more than reading.
+struct Spare {
+    used: Receiver<Chunk>,
+    chunks: Vec<Chunk>,
+    blocks: Vec<Vec<u8>>,
+    bytes: usize,
 }
 
-impl Chunk {
-    /// Takes a value in.
-    fn take(&mut self, value: &Given<'_>) -> Value {
-        match value {
-            Given::Bytes(bytes) => {
-                let start = self.bytes.len();
-                self.bytes.extend_from_slice(bytes);
-                Value::Own(start..self.bytes.len())
-            }
-            Given::Line { block, at, fields } => {
-                if self.blocks.last().is_none_or(|last| !Arc::ptr_eq(last, block)) {
-                    self.blocks.push(Arc::clone(block));
+impl Spare {
+    /// Takes what was given back meanwhile.
+    fn collect(&mut self) {
+        for mut chunk in self.used.try_iter() {
+            for block in chunk.clear().map(Block::into_bytes) {
+                if self.bytes + block.capacity() <= SPARE_BYTES_MAX {
+                    self.bytes += block.capacity();
+                    self.blocks.push(block);
                 }
-                let fields = fields.map(|fields| {
-                    let start = self.fields.len();
-                    self.fields.extend_from_slice(fields);
-                    start..self.fields.len()
-                });
-                Value::InBlock { block: self.blocks.len() - 1, at: at.clone(), fields }
+            }
+            if self.bytes + chunk.room() <= SPARE_BYTES_MAX {
+                self.bytes += chunk.room();
+                self.chunks.push(chunk);
             }
         }
     }
+
+    fn chunk(&mut self) -> Chunk {
+        let chunk = self.chunks.pop().unwrap_or_default();
+        self.bytes -= chunk.room();
+        chunk
+    }
+
+    fn block(&mut self) -> Vec<u8> {
+        let block = self.blocks.pop().unwrap_or_default();
+        self.bytes -= block.capacity();
+        block
+    }
+}
+
+/// The end of the rounds where they are taken, and where their chunks are given back.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) rounds: Receiver<Round>,
+    pub(super) used: SyncSender<Chunk>,
 }
 
 /// The round that is being filled.
@@ -74,14 +84,20 @@ pub(super) struct Rounds {
     line: u64,
     first_of_round: u64,
     bytes: usize,
-    shared: Arc<Shared>,
+    full: SyncSender<Round>,
+    spare: Spare,
+    state: Arc<ReadState>,
 }
 
 impl Rounds {
-    pub(super) fn new(lanes: u32, shared: Arc<Shared>) -> Self {
-        let mut rounds = Self { round: Vec::new(), lanes: lanes.max(1), line: 0, first_of_round: 0, bytes: 0, shared };
-        rounds.begin();
-        rounds
+    pub(super) fn new(lanes: u32, state: Arc<ReadState>) -> (Self, Taken) {
+        let (full, rounds) = sync_channel(AHEAD_MAX);
+        let (back, used) = sync_channel(USED_MAX);
+        let spare = Spare { used, chunks: Vec::new(), blocks: Vec::new(), bytes: 0 };
+        let mut filled =
+            Self { round: Vec::new(), lanes: lanes.max(1), line: 0, first_of_round: 0, bytes: 0, full, spare, state };
+        filled.begin();
+        (filled, Taken { rounds, used: back })
     }
 
     /// Number of the next line.
@@ -89,8 +105,12 @@ impl Rounds {
         self.line
     }
 
-    pub(super) fn shared(&self) -> &Shared {
-        &self.shared
+    pub(super) fn state(&self) -> &ReadState {
+        &self.state
+    }
+
+    pub(super) fn block(&mut self) -> Vec<u8> {
+        self.spare.block()
     }
 
     /// A line that is no record only counts.
@@ -103,26 +123,8 @@ impl Rounds {
         let line = self.line;
         self.line += 1;
         let Some(chunk) = self.round.get_mut((placing.partition % self.lanes) as usize) else { return };
-        let bytes = &mut chunk.bytes;
-        let mut add = |part: &[u8]| {
-            let start = bytes.len();
-            bytes.extend_from_slice(part);
-            start..bytes.len()
-        };
-        let key = placing.key.map(&mut add);
-        let headers = placing.headers.iter().map(|(name, value)| (add(name.as_bytes()), value.map(&mut add))).collect();
         self.bytes += placing.value.as_ref().map_or(0, |value| value.bytes().len());
-        let value = placing.value.as_ref().map(|value| chunk.take(value));
-        chunk.lines.push(PlacedLine {
-            value,
-            key,
-            headers,
-            line,
-            partition: placing.partition,
-            offset: placing.offset,
-            timestamp_ms: placing.timestamp_ms,
-            topic: placing.topic.clone(),
-        });
+        chunk.put(line, placing);
     }
 
     /// Hands the round over once it is full; false when nobody takes it.
@@ -136,13 +138,14 @@ impl Rounds {
         for chunk in &mut self.round {
             chunk.upto = self.line;
         }
-        let round = std::mem::take(&mut self.round);
+        let chunks = std::mem::take(&mut self.round);
         self.begin();
-        self.shared.push(round)
+        self.full.send(Round { chunks }).is_ok()
     }
 
     fn begin(&mut self) {
-        self.round = (0..self.lanes).map(|_| self.shared.chunk()).collect();
+        self.spare.collect();
+        self.round = (0..self.lanes).map(|_| self.spare.chunk()).collect();
         self.first_of_round = self.line;
         self.bytes = 0;
     }

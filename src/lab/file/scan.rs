@@ -1,9 +1,8 @@
-//! What places a line: its session, its time, its former place. The event itself is decoded later, once, by the task; where its fields
-//! stand, it need not look for again.
+//! What places a line: its session, its time, its former place. The event itself is decoded later, once, by the task.
 
 use std::borrow::Cow;
 
-use loopwarden_core::event::{EventTime, FieldAt, json, outline};
+use loopwarden_core::event::{EventTime, json};
 
 /// Partitions a former place may name. More than any topic has; each is a task.
 const PLACE_PARTITIONS_MAX: u32 = 65_536;
@@ -45,20 +44,6 @@ pub(super) fn scan(bytes: &[u8]) -> Line<'_> {
     line
 }
 
-/// The same of an object that can be decoded, from one walk over its fields, which are noted. None of anything else: then what was noted
-/// means nothing.
-pub(super) fn outlined<'a>(text: &'a str, fields: &mut Vec<FieldAt>) -> Option<Line<'a>> {
-    let (mut line, mut time) = (Line::default(), None);
-    let can_be_decoded = outline(text, fields, |name, source| match name {
-        "session_id" if json::is_string(source) => line.session_id = Some(json::unquote(source)),
-        "time" => time = time_of(source),
-        "_record" => record(source, &mut line),
-        _ => {}
-    });
-    line.timestamp_ms = line.timestamp_ms.or(time);
-    can_be_decoded.then_some(line)
-}
-
 /// Whether a field of this name may follow, in whatever spelling.
 fn may_have_record(rest: &str) -> bool {
     rest.contains("_record") || rest.contains("\\u00")
@@ -88,39 +73,9 @@ fn record<'a>(source: &'a str, line: &mut Line<'a>) {
 
 #[cfg(test)]
 mod tests {
-    use loopwarden_core::event::{Outline, Record, RecordMeta, RecordOffset, decode};
     use proptest::prelude::*;
 
     use super::*;
-
-    /// Fields as events have them, now and then one twice or of another type.
-    fn field() -> impl Strategy<Value = &'static str> {
-        proptest::sample::select(vec![
-            r#""id":"e1""#,
-            r#""id":"e1""#,
-            r#""kind":"tool""#,
-            r#""kind":"message""#,
-            r#""session_id":"s\u00e9""#,
-            r#""session_id":"s1""#,
-            r#""session_id":7"#,
-            r#""\u0073ession_id":"s2""#,
-            r#""tool":"Bash""#,
-            r#""args":{"session_id":"x","time":1}"#,
-            r#""result":"a\nb""#,
-            r#""role":"user""#,
-            r#""time":5"#,
-            r#""time":"1970-01-01T00:00:01.5Z""#,
-            r#""time":"yesterday""#,
-            r#""time":null"#,
-            r#""_record":{"partition":3,"offset":88,"timestamp":9}"#,
-            r#""_record":{"topic":"t","partition":3}"#,
-            r#""unknown":"_record""#,
-            r#""v":2"#,
-            r#""turn":"x""#,
-            r#"  "swarm_id" : "w" "#,
-            r#""broken"#,
-        ])
-    }
 
     #[test]
     fn fields_are_found_at_the_top_level_only_and_whatever_their_spelling() {
@@ -160,27 +115,6 @@ mod tests {
             let found = scan(line.as_bytes());
             prop_assert_eq!(found.session_id.as_deref(), Some(session_id.as_str()));
             prop_assert_eq!(found.timestamp_ms, Some(time));
-        }
-
-        #[test]
-        fn an_outline_places_a_line_as_a_scan_does(fields in proptest::collection::vec(field(), 0..9)) {
-            let line = format!("{{{}}}", fields.join(","));
-            let mut noted = Vec::new();
-            if let Some(found) = outlined(&line, &mut noted) {
-                prop_assert_eq!(found, scan(line.as_bytes()), "{}", line);
-                let meta = RecordMeta {
-                    topic: "t",
-                    partition: 0,
-                    offset: RecordOffset(0),
-                    timestamp: EventTime(7),
-                    key: None,
-                    headers: Vec::new(),
-                    value_bytes_max: 1_000,
-                };
-                let known = Outline { text: &line, fields: &noted };
-                let record = Record { meta: meta.clone(), value: Some(line.as_bytes()), outline: Some(known) };
-                prop_assert_eq!(format!("{:?}", record.decode()), format!("{:?}", decode(Some(line.as_bytes()), &meta)));
-            }
         }
 
         #[test]

@@ -10,29 +10,28 @@ use loopwarden_core::event::decode;
 use loopwarden_kafka::readers::range::KafkaRange;
 use loopwarden_log::{Flow, LogError, LogEvent};
 
-use crate::file::exchange::Shared;
+use crate::file::chunk::{Given, Placing};
 use crate::file::options::FileOptions;
-use crate::file::rounds::{Given, Placing, Rounds};
+use crate::file::read::ReadState;
+use crate::file::rounds::{Rounds, Taken};
 
 /// One wait for records; between two it is looked whether anybody still wants them.
 const TURN: Duration = Duration::from_millis(200);
 
-pub(super) fn start(range: KafkaRange, options: &FileOptions, shared: Arc<Shared>) -> Result<(), LogError> {
+pub(super) fn start(range: KafkaRange, options: &FileOptions, state: Arc<ReadState>) -> Result<Taken, LogError> {
     let name = range.topic().to_owned();
-    shared.read().note_file(0, format!("topic {name}"));
-    let rounds = Rounds::new(options.lanes, Arc::clone(&shared));
-    let (is_strict, ends_at_damage) = (options.is_strict, options.ends_at_damage);
-    let spawned = std::thread::Builder::new().name("lw-read".to_owned()).spawn(move || {
-        let failed = read(range, rounds, is_strict).err();
-        shared.end(failed, ends_at_damage);
-    });
-    spawned.map(drop).map_err(|error| LogError::Fatal {
+    state.read().note_file(0, format!("topic {name}"));
+    let (mut rounds, taken) = Rounds::new(options.lanes, Arc::clone(&state));
+    let is_strict = options.is_strict;
+    let spawned =
+        std::thread::Builder::new().name("lw-read".to_owned()).spawn(move || state.end(read(range, &mut rounds, is_strict)));
+    spawned.map(|_| taken).map_err(|error| LogError::Fatal {
         code: "E0101",
         message: format!("cannot start the thread that reads topic \"{name}\": {error}"),
     })
 }
 
-fn read(mut range: KafkaRange, mut rounds: Rounds, is_strict: bool) -> Result<(), LogError> {
+fn read(mut range: KafkaRange, rounds: &mut Rounds, is_strict: bool) -> Result<(), LogError> {
     let topic: Arc<str> = Arc::from(range.topic());
     loop {
         let (mut is_wanted, mut is_cut) = (true, false);
@@ -47,14 +46,14 @@ fn read(mut range: KafkaRange, mut rounds: Rounds, is_strict: bool) -> Result<()
                 timestamp_ms: meta.timestamp.0,
                 topic: Some(Arc::clone(&topic)),
             });
-            rounds.shared().note_read(1);
+            rounds.state().note_read(1);
             // Its lane says again what is wrong with it: it is the last that any lane reads.
             is_cut = is_strict && decode(record.value, meta).is_err();
             is_wanted = rounds.end_if_full();
             if is_wanted && !is_cut { Flow::Continue } else { Flow::Stop }
         });
         if is_cut {
-            rounds.shared().read().is_cut = true;
+            rounds.state().read().is_cut = true;
         }
         match polled {
             Ok(LogEvent::End) => {
@@ -65,7 +64,7 @@ fn read(mut range: KafkaRange, mut rounds: Rounds, is_strict: bool) -> Result<()
                 rounds.end();
                 return Ok(());
             }
-            Ok(_) if is_wanted && !rounds.shared().is_abandoned() => {}
+            Ok(_) if is_wanted && !rounds.state().is_abandoned() => {}
             Ok(_) => return Ok(()),
             Err(error) => {
                 // What was read before is good.

@@ -43,11 +43,11 @@ impl Curve {
 }
 
 /// Scores every session as production does, and counts what each bound would tell. Labels of texts alone have no step, and no place here.
-pub(super) fn told_at(known: &[(&SessionSteps, Known)], weights: &Weights, patience: u32, bounds: &[i32]) -> Curve {
+pub(super) fn told_at(known: &[(&SessionSteps, Known)], weights: &Weights, poll_factor: u32, bounds: &[i32]) -> Curve {
     let mut points: Vec<Point> =
         bounds.iter().map(|bound| Point { nudge_at: decimal(*bound), bound: *bound, ..Point::default() }).collect();
     for (session, known) in known.iter().filter(|(_, known)| known.is_known()) {
-        let sums = scored(session, weights, patience);
+        let sums = scored(session, weights, poll_factor);
         let told = |bound: i32, (first, last): (u64, u64)| {
             sums.iter().any(|(index, sum)| *sum >= bound && (first..=last).contains(index))
         };
@@ -72,7 +72,7 @@ pub(super) fn told_at(known: &[(&SessionSteps, Known)], weights: &Weights, patie
 }
 
 /// The sum at each step that raised it.
-fn scored(session: &SessionSteps, weights: &Weights, patience: u32) -> Vec<(u64, i32)> {
+fn scored(session: &SessionSteps, weights: &Weights, poll_factor: u32) -> Vec<(u64, i32)> {
     let (mut sum, mut raised) = (0, None);
     let mut sums = Vec::with_capacity(session.steps.len());
     for step in &session.steps {
@@ -80,7 +80,7 @@ fn scored(session: &SessionSteps, weights: &Weights, patience: u32) -> Vec<(u64,
             sum = 0;
         }
         let is_other = sum > 0 && raised.is_some_and(|tool| tool != step.tool);
-        let points = weights.points(step.facts, step.waiting, is_other, patience);
+        let points = weights.points(step.facts, step.waiting, is_other, poll_factor);
         sum = (sum + points).clamp(0, weights.most.max(2_800));
         if points > 0 {
             raised = Some(step.tool);

@@ -20,8 +20,8 @@ use crate::report::labels::{Ending, Label};
 pub use curve::Curve;
 use curve::told_at;
 use logistic::{Pattern, Penalty};
-pub use steps::Steps;
 use steps::{Known, SessionSteps};
+pub use steps::{Measuring, Steps};
 
 /// How much a labelled loop weighs against a successful session. There are few of them, and the prior of a loop is not what is asked for.
 const LOOP_WEIGHT: f64 = 16.0;

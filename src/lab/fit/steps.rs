@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loopwarden_core::detect::{Facts, Waiting};
-use loopwarden_core::event::{Event, Record};
+use loopwarden_core::engine::{Effects, Input, Session, SubjectKey};
+use loopwarden_core::event::Record;
 use loopwarden_core::policy::Policy;
+use loopwarden_lane::Exit;
 
-use crate::cases::Bench;
 use crate::explain::step_of;
+use crate::replay::observed::Observer;
+use crate::replay::stepper::Stepper;
 use crate::report::labels::Label;
 
-/// A completed step.
 #[derive(Debug, Clone, Copy)]
 pub struct MeasuredStep {
     /// Index of the event that completed it, among the events of the session: its `seq`, or what came before it.
     pub index: u64,
-    /// What it shows.
     pub facts: Facts,
     /// How its agent waits with it.
     pub waiting: Waiting,
@@ -31,40 +32,29 @@ pub struct MeasuredStep {
 pub struct SessionSteps {
     /// Tenant; empty = none.
     pub tenant: String,
-    /// Session.
     pub session: String,
-    /// Agent.
     pub agent: String,
-    /// Its steps.
     pub steps: Vec<MeasuredStep>,
     tools: Vec<String>,
     floor: u64,
 }
 
 /// All steps of an input.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Steps {
-    bench: Bench,
     seen: BTreeMap<(String, String), u64>,
     sessions: BTreeMap<(String, String, String), SessionSteps>,
 }
 
-impl Steps {
-    /// Nothing is read yet.
-    #[must_use]
-    pub fn new(policy: Arc<Policy>) -> Self {
-        Self { bench: Bench::new(policy), seen: BTreeMap::new(), sessions: BTreeMap::new() }
-    }
-
-    /// Takes an event of the input, in its order.
-    pub fn visit(&mut self, event: &Event<'_>, record: &Record<'_>) {
+impl Observer for Steps {
+    fn applied(&mut self, input: Input<'_>, _subject: &SubjectKey, session: &Session, _before: u64, effects: &Effects) {
+        let Input::Event(event, _) = input else { return };
         let tenant = event.tenant.as_deref().unwrap_or_default().to_owned();
         let seen = self.seen.entry((tenant.clone(), event.session_id.to_string())).or_default();
         let index = event.seq.unwrap_or(*seen);
         *seen += 1;
-        let answer = self.bench.apply(event, (record.meta.topic, record.meta.partition, record.meta.offset.0));
-        let Some(session) = self.bench.session(event) else { return };
-        let Some((step, waiting)) = step_of(event, session).zip(answer.measured.map(|measured| measured.waiting)) else { return };
+        let waiting = effects.measured.map(|measured| measured.waiting);
+        let Some((step, waiting)) = step_of(event, session).zip(waiting) else { return };
         let key = (tenant.clone(), event.session_id.to_string(), event.agent_id.to_string());
         let steps = self.sessions.entry(key).or_insert_with(|| SessionSteps {
             tenant,
@@ -81,7 +71,37 @@ impl Steps {
         let begins_anew = floor > std::mem::replace(&mut steps.floor, floor);
         steps.steps.push(MeasuredStep { index, facts: step.evidence().facts, waiting, tool, begins_anew });
     }
+}
 
+/// Measures the steps of an input, event by event.
+pub struct Measuring {
+    stepper: Stepper<Steps>,
+    failed: Option<Exit>,
+}
+
+impl Measuring {
+    #[must_use]
+    pub fn new(policy: Arc<Policy>) -> Self {
+        Self { stepper: Stepper::new("loopwarden", policy, Steps::default(), false), failed: None }
+    }
+
+    /// Takes a record that holds an event, in the order of the input.
+    pub fn visit(&mut self, record: &Record<'_>) {
+        if let Err(exit) = self.stepper.step(record) {
+            self.failed.get_or_insert(exit);
+        }
+    }
+
+    /// What was measured.
+    ///
+    /// # Errors
+    /// The lane ended.
+    pub fn finish(mut self) -> Result<Steps, Exit> {
+        self.failed.map_or_else(|| Ok(std::mem::take(self.stepper.observer())), Err)
+    }
+}
+
+impl Steps {
     /// The agents of the input, each with its steps.
     pub fn sessions(&self) -> impl Iterator<Item = &SessionSteps> {
         self.sessions.values()

@@ -10,7 +10,7 @@ use loopwarden_core::event::json;
 
 use crate::file::pieces::Pieces;
 use crate::follow::ReadPosition;
-use crate::transcript::{Converter, Format, Layout, Made, PIECE_BYTES_MAX};
+use loopwarden_sources::transcript::{Converter, Format, Layout, Made, PIECE_BYTES_MAX};
 
 /// Largest document, or directory of events, that is read again and again. Bytes.
 const BYTES_MAX: u64 = 64 << 20;

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use crate::follow::ReadPosition;
-use crate::transcript::{Converter, Format, Made, PIECE_BYTES_MAX};
+use loopwarden_sources::transcript::{Converter, Format, Made, PIECE_BYTES_MAX};
 
 /// Lines of one look that are told as left out.
 const TOLD_MAX: usize = 100;

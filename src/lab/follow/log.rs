@@ -12,7 +12,7 @@ use crate::file::session_name;
 use crate::follow::ReadPosition;
 use crate::follow::document::Document;
 use crate::follow::lines::Lines;
-use crate::transcript::{Detected, Format, Layout, Made, PIECE_BYTES_MAX, detect, is_undecided};
+use loopwarden_sources::transcript::{Detected, Format, Layout, Made, PIECE_BYTES_MAX, detect, is_undecided};
 
 /// First bytes by which a log is told; doubled while they say nothing. Fewer than a replay takes: at the first look all logs of a home
 /// are looked into.

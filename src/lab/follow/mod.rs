@@ -18,7 +18,7 @@ use log::FollowedLog;
 pub use places::{ReadPosition, ReadPositions};
 
 use crate::file::folder;
-use crate::transcript::{Format, Made};
+use loopwarden_sources::transcript::{Format, Made};
 
 /// What one look reads of new lines. Bytes; it may exceed that by a document, or by what it reads once more.
 const LOOK_BYTES: usize = 16 << 20;

@@ -1,29 +1,31 @@
 //! A replay: the production lanes over files or a range of a topic, virtual time, memory for a store.
 //!
-//! Each partition has a lane of its own whatever the number of threads, and a thread turns several of them: so the cuts of commits, and
-//! with them every byte, do not depend on threads.
+//! Each partition has a lane of its own whatever the number of threads, and lanes are fed in rounds: so the cuts of commits, and with them
+//! every byte, do not depend on threads.
 
+pub(crate) mod exchange;
 mod found;
-mod recording;
+pub(crate) mod observed;
+pub(crate) mod stepper;
+mod workers;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+pub use exchange::RecordedLane;
 pub use found::Found;
 use loopwarden_core::engine::SessionEngine;
 use loopwarden_core::policy::Policy;
-use loopwarden_lane::{
-    Breaker, CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, Stats, SystemClock, Turn,
-};
-use loopwarden_log::Destination;
+use loopwarden_lane::{Breaker, CommitTrigger, Exit, LaneSettings, ProcessMode, Stats};
+use loopwarden_log::Output;
 use loopwarden_log::clock::{Deadline, Stopwatch};
-use loopwarden_state::MemoryStore;
-use recording::RecordingProcessor;
+use observed::Observed;
+pub use workers::{Thread, Workers, lane};
 
-use crate::file::{Collected, FileLog, FileReplay, LaneStats, REPLAY_PARTITIONS, Watch, Watcher};
+use crate::file::{Collected, Next, Published, REPLAY_PARTITIONS, RecordedInput};
+use crate::report::PublishedCommand;
 use crate::report::stats::{ReplayStats, Retain};
 use crate::report::summary::Rejection;
 
@@ -31,12 +33,8 @@ use crate::report::summary::Rejection;
 const COMMIT_RECORDS: u64 = 16_384;
 /// Decoded sessions kept in memory, over all partitions. Bytes.
 const CACHE_BYTES: usize = 256 * 1024 * 1024;
-/// Pause of a thread none of whose lanes had anything to do.
-const IDLE: Duration = Duration::from_micros(200);
 /// How often the progress is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
-
-type ReplayLane = Lane<FileLog, MemoryStore, RecordingProcessor>;
 
 /// Where commands go while a replay runs; what is not asked for is not kept.
 pub type Listener<'a> = &'a mut dyn FnMut(&[u8]) -> io::Result<()>;
@@ -69,10 +67,8 @@ pub struct Plan<'a> {
 /// Why a replay came to no end.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// A lane ended.
     #[error(transparent)]
     Lane(#[from] Exit),
-    /// A lane panicked.
     #[error("a lane of the replay panicked")]
     Panicked,
     /// Commands could not be written.
@@ -80,159 +76,136 @@ pub enum ReplayError {
     Output(#[from] io::Error),
 }
 
-/// Replays an input once, under one policy. `listener` hears each command as soon as no other can come before it.
+/// What was published, as far as it is taken out of the lanes.
+struct Collector<'a> {
+    stats: ReplayStats,
+    /// Dead letters, with their lines.
+    letters: Vec<(u64, Output)>,
+    listener: Option<Listener<'a>>,
+}
+
+impl Collector<'_> {
+    fn take(&mut self, settled: Vec<Collected>) -> io::Result<()> {
+        for Collected { line, published, .. } in settled {
+            match published {
+                Published::DeadLetter(letter) => self.letters.push((line, letter)),
+                Published::Command(command, record) => {
+                    self.stats.note_command(PublishedCommand::of(&command));
+                    if let (Some(json), Some(listener)) = (record.and_then(|record| record.value), &mut self.listener) {
+                        listener(&json)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replays an input once, under one policy. `listener` gets each command as soon as no other can come before it.
 ///
 /// # Errors
 /// See [`ReplayError`].
 pub fn replay(
-    replay: &mut FileReplay,
+    input: &RecordedInput,
     plan: &Plan<'_>,
     progress: &mut dyn Progress,
-    mut listener: Option<Listener<'_>>,
+    listener: Option<Listener<'_>>,
 ) -> Result<Found, ReplayError> {
-    let watch = Arc::new(Watch { asked: Arc::clone(plan.stop), ..Watch::default() });
-    let threads = plan.threads.clamp(1, REPLAY_PARTITIONS as usize);
     let engine = SessionEngine::new(plan.app, Arc::clone(plan.policy));
-    let read = replay.read();
     let began = Stopwatch::start();
-    let logs = std::mem::take(&mut replay.lanes);
-    let mut by_thread: Vec<Vec<(FileLog, LaneStats)>> = (0..threads).map(|_| Vec::new()).collect();
-    for (number, log) in logs.into_iter().enumerate() {
-        if let Some(mine) = by_thread.get_mut(number % threads) {
-            let stats = LaneStats::new(number, plan.retain);
-            let watcher = Watcher::new(Arc::clone(&watch), stats.clone(), listener.is_some());
-            mine.push((log.watched_by(watcher), stats));
+    let logs = input.logs(listener.is_some());
+    let mut collector = Collector { stats: ReplayStats::new(plan.retain), letters: Vec::new(), listener };
+    let (is_read, ends) = std::thread::scope(|scope| {
+        let machine = || Observed::new(engine.clone(), ReplayStats::new(plan.retain));
+        let (mut workers, threads) = Workers::start(scope, logs, plan.threads, &settings(plan.lateness_ms), machine);
+        let is_read = run(input, plan, &mut workers, progress, &mut collector);
+        drop(workers);
+        (is_read, threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>())
+    });
+    let is_read = is_read?;
+    let (mut stats, mut replay) = (Stats::default(), ReplayStats::new(plan.retain));
+    for end in ends {
+        // Bounded parts keep what comes first: by the number of the lane, whatever the threads.
+        for mut lane in end.map_err(|_| ReplayError::Panicked)? {
+            stats.add(&lane.stats());
+            replay.add(std::mem::take(&mut lane.parts().1.observer));
         }
     }
-    let mut found = Found {
-        rejections: Vec::new(),
-        refused: 0,
-        skipped: 0,
-        stats: Stats::default(),
-        replay: ReplayStats::new(plan.retain),
-        is_partial: false,
-        damaged: None,
-        elapsed: Duration::ZERO,
-    };
-    let (mut letters, mut told) = (Vec::new(), Ok(()));
-    let mut tell = |settled: Vec<Collected>| -> io::Result<()> {
-        for collected in settled {
-            match (collected.output.destination, &collected.output.value, &mut listener) {
-                (Destination::DeadLetters { .. }, ..) => letters.push(collected),
-                (Destination::Commands, Some(json), Some(listener)) => listener(json)?,
-                _ => {}
-            }
+    replay.add(collector.stats);
+    let damaged = input.damaged().filter(|_| is_read);
+    let (refused, refused_total) = input.refused();
+    let mut rejections: Vec<Rejection> =
+        collector.letters.iter().map(|(line, letter)| rejection(input, plan, *line, letter)).collect();
+    rejections.extend(refused.into_iter().map(|(file, line, reason)| Rejection { file, line, reason }));
+    Ok(Found {
+        rejections,
+        refused: refused_total,
+        skipped: input.skipped().1,
+        stats,
+        replay,
+        is_partial: !is_read || input.is_cut() || damaged.is_some(),
+        damaged,
+        elapsed: began.elapsed(),
+    })
+}
+
+/// Feeds the lanes the whole input, or as much as comes before somebody asks for the end. Whether that was all.
+fn run(
+    input: &RecordedInput,
+    plan: &Plan<'_>,
+    workers: &mut Workers,
+    progress: &mut dyn Progress,
+    collector: &mut Collector<'_>,
+) -> Result<bool, ReplayError> {
+    let read = input.progress();
+    let (mut records, mut is_read) = (0, false);
+    let mut until_shown = Deadline::after(Duration::ZERO);
+    while !is_read && !plan.stop.load(Ordering::Acquire) {
+        if until_shown.is_over() {
+            progress.show(records, read.load(Ordering::Relaxed));
+            until_shown = Deadline::after(SHOW_EVERY);
         }
-        Ok(())
-    };
-    let ends = std::thread::scope(|scope| {
-        let running: Vec<_> =
-            by_thread.into_iter().map(|logs| scope.spawn(|| turn_all(logs, &engine, plan.lateness_ms, &watch))).collect();
-        while running.iter().any(|thread| !thread.is_finished()) {
-            progress.show(watch.records.load(Ordering::Relaxed), read.load(Ordering::Relaxed));
-            if told.is_ok() {
-                let settled = replay.collector.take_settled();
+        match input.next(SHOW_EVERY) {
+            Next::Round(round) => {
+                records += round.records() as u64;
+                workers.feed(round)?;
+                let settled = workers.settled();
                 if !settled.is_empty() {
                     // On a terminal, commands would be written behind the progress line.
                     progress.clear();
                 }
-                told = tell(settled);
-                if told.is_err() {
-                    watch.stop.store(true, Ordering::Release);
-                }
+                collector.take(settled)?;
             }
-            let until_ended = Deadline::after(SHOW_EVERY);
-            while !until_ended.is_over() && running.iter().any(|thread| !thread.is_finished()) {
-                std::thread::park_timeout(Duration::from_millis(5));
-            }
+            Next::Nothing => {}
+            Next::End => is_read = true,
         }
-        progress.clear();
-        running.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
-    });
-    let mut by_lane = BTreeMap::new();
-    for end in ends {
-        let (stats, of_lanes) = end.map_err(|_| ReplayError::Panicked)??;
-        found.stats.add(&stats);
-        by_lane.extend(of_lanes);
     }
-    // Bounded parts keep what comes first: the order must not depend on the threads.
-    for stats in by_lane.into_values() {
-        found.replay.add(stats);
-    }
-    found.damaged = replay.damaged();
-    found.is_partial = watch.is_over() || replay.is_cut() || found.damaged.is_some();
-    told.and_then(|()| tell(replay.collector.take()))?;
-    for letter in &letters {
-        let header = |name: &str| String::from_utf8_lossy(letter.output.headers.get(name).unwrap_or_default()).into_owned();
-        let reason = [header("dlq.reason"), header("dlq.field")].join(" ").trim().to_owned();
-        // A record's place is its offset; a line's the number people count from 1.
-        let (file, line) = if plan.is_topic {
-            (format!("{}/{}", header("dlq.topic"), header("dlq.partition")), header("dlq.offset").parse().unwrap_or_default())
-        } else {
-            replay.locate(letter.line).map(|(file, line)| (file, line + 1)).unwrap_or_default()
-        };
-        found.rejections.push(Rejection { file, line, reason });
-    }
-    let (refused, refused_total) = replay.refused();
-    found.refused = refused_total;
-    found.skipped = replay.skipped().1;
-    found.rejections.extend(refused.into_iter().map(|(file, line, reason)| Rejection { file, line, reason }));
-    found.elapsed = began.elapsed();
-    Ok(found)
+    workers.end(is_read)?;
+    progress.clear();
+    collector.take(workers.rest())?;
+    Ok(is_read)
 }
 
-/// Turns the lanes of a thread until all have ended.
-fn turn_all(
-    logs: Vec<(FileLog, LaneStats)>,
-    engine: &SessionEngine,
-    lateness_ms: i64,
-    watch: &Watch,
-) -> Result<(Stats, Vec<(usize, ReplayStats)>), ReplayError> {
-    let partitions = REPLAY_PARTITIONS as usize;
-    let settings = Arc::new(LaneSettings {
+fn rejection(input: &RecordedInput, plan: &Plan<'_>, line: u64, letter: &Output) -> Rejection {
+    let header = |name: &str| String::from_utf8_lossy(letter.headers.get(name).unwrap_or_default()).into_owned();
+    let reason = [header("dlq.reason"), header("dlq.field")].join(" ").trim().to_owned();
+    // A record's place is its offset; a line's the number people count from 1.
+    let (file, line) = if plan.is_topic {
+        (format!("{}/{}", header("dlq.topic"), header("dlq.partition")), header("dlq.offset").parse().unwrap_or_default())
+    } else {
+        input.locate(line).map(|(file, line)| (file, line + 1)).unwrap_or_default()
+    };
+    Rejection { file, line, reason }
+}
+
+fn settings(lateness_ms: i64) -> Arc<LaneSettings> {
+    Arc::new(LaneSettings {
         mode: ProcessMode::Replay,
         lateness_ms,
         trigger: CommitTrigger::EveryRecords(COMMIT_RECORDS / u64::from(REPLAY_PARTITIONS)),
-        cache_bytes_max: CACHE_BYTES / partitions,
+        cache_bytes_max: CACHE_BYTES / REPLAY_PARTITIONS as usize,
         breaker: Breaker::Report,
         swarm: true,
-        // The thread has other lanes to turn.
-        poll_ms_max: 0,
         ..LaneSettings::default()
-    });
-    let lane = |(log, of_lane): (FileLog, LaneStats)| -> (ReplayLane, LaneStats) {
-        let store = MemoryStore::new();
-        let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&settings)));
-        let engine = RecordingProcessor::new(engine.clone(), of_lane.clone());
-        (Lane::new(log, store, engine, restorer, Leases::new(), Arc::clone(&settings)), of_lane)
-    };
-    let mut lanes: Vec<(ReplayLane, LaneStats)> = logs.into_iter().map(lane).collect();
-    let (mut stats, mut of_lanes) = (Stats::default(), Vec::new());
-    let clock = SystemClock::start();
-    let mut failed = None;
-    while !lanes.is_empty() {
-        let mut is_idle = true;
-        lanes.retain_mut(|(lane, of_lane)| match lane.turn(&clock) {
-            Turn::Idle => true,
-            Turn::Worked => {
-                is_idle = false;
-                true
-            }
-            Turn::Ended(exit) => {
-                is_idle = false;
-                stats.add(&lane.stats());
-                of_lanes.push(of_lane.take());
-                if !matches!(exit, Exit::Done | Exit::Stopped) {
-                    // The other lanes would wait for this one.
-                    watch.stop.store(true, Ordering::Release);
-                    failed.get_or_insert(ReplayError::Lane(exit));
-                }
-                false
-            }
-        });
-        if is_idle {
-            std::thread::park_timeout(IDLE);
-        }
-    }
-    failed.map_or(Ok((stats, of_lanes)), Err)
+    })
 }

@@ -1,11 +1,13 @@
-//! A published command as a report reads it: from the value that is sent, or from its bytes. A test holds the two against each other, so
-//! that a report cannot differ from what was sent.
+//! A published command as a report reads it: from the value that is sent, or from its bytes. Both are read in the form of
+//! [`loopwarden_core::wire`], so that a report cannot differ from what was sent.
 
 use std::borrow::Cow;
 
-use loopwarden_core::engine::{Action, Command, Fact, SubjectKey, Trigger as Cause};
+use loopwarden_core::engine::{Action, Command};
 use loopwarden_core::event::EventTime;
-use serde::{Deserialize, Serialize};
+use loopwarden_core::wire;
+use loopwarden_core::wire::{Engine, Fact, Text};
+use serde::Serialize;
 
 use crate::report::distinct::hash_of;
 
@@ -13,7 +15,7 @@ use crate::report::distinct::hash_of;
 const FLEET: &str = "(fleet)";
 
 /// What a command does, the mildest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CommandKind {
     /// Ends a block.
@@ -25,12 +27,20 @@ pub enum CommandKind {
 }
 
 impl CommandKind {
-    /// The name in commands.
+    const fn of(action: Action) -> Self {
+        match action {
+            Action::Unblock => Self::Unblock,
+            Action::Nudge => Self::Nudge,
+            Action::Block => Self::Block,
+        }
+    }
+
+    /// The word in commands.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Unblock => "unblock",
-            Self::Nudge => "nudge",
-            Self::Block => "block",
+            Self::Unblock => Action::Unblock.as_str(),
+            Self::Nudge => Action::Nudge.as_str(),
+            Self::Block => Action::Block.as_str(),
         }
     }
 }
@@ -62,120 +72,48 @@ pub struct PublishedCommand {
     pub workers: Option<u64>,
     /// Event that caused it.
     pub event_id: Option<String>,
-    /// Time of issue, as written.
-    pub issued_at: String,
-}
-
-/// The part of a `command.v1` that a report reads.
-#[derive(Deserialize)]
-struct Wire<'a> {
-    action: CommandKind,
-    #[serde(borrow)]
-    mode: Cow<'a, str>,
-    #[serde(default)]
-    tenant: String,
-    session_id: Option<String>,
-    swarm_id: Option<String>,
-    #[serde(default)]
-    scope: Scope,
-    reason: Reason,
-    #[serde(default)]
-    trigger: Trigger,
-    #[serde(default)]
-    issued_at: String,
-}
-
-#[derive(Deserialize, Default)]
-struct Scope {
-    agent_id: Option<String>,
-    tool: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Reason {
-    code: String,
-    #[serde(default)]
-    summary: String,
-    #[serde(default)]
-    evidence: Evidence,
-}
-
-#[derive(Deserialize, Default)]
-struct Evidence {
-    count: Option<u64>,
-    workers: Option<u64>,
-    tool: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-struct Trigger {
-    event_id: Option<String>,
+    /// Time of issue, if what was written is a time.
+    pub issued_at: Option<EventTime>,
 }
 
 impl PublishedCommand {
     /// The same as [`PublishedCommand::parse`] of what is written of a command, by a process that is not in shadow mode itself.
     pub fn of(command: &Command) -> Self {
-        let (tenant, subject, agent) = match &command.subject {
-            SubjectKey::Agent { tenant, session_id, agent_id } => (tenant, session_id.as_str(), Some(agent_id.clone())),
-            SubjectKey::Swarm { tenant, swarm_id, .. } => (tenant, swarm_id.as_str(), None),
-            SubjectKey::Fleet { tenant, .. } => (tenant, FLEET, None),
-        };
-        let fact = |name| command.evidence.iter().find(|(found, _)| *found == name).map(|(_, fact)| fact);
-        let count = |name| match fact(name) {
-            Some(Fact::Count(count)) => Some(*count),
-            _ => None,
-        };
-        let named = match fact("tool") {
-            Some(Fact::Text(tool)) => Some(tool),
-            _ => None,
-        };
-        Self {
-            kind: match command.action {
-                Action::Nudge => CommandKind::Nudge,
-                Action::Block => CommandKind::Block,
-                Action::Unblock => CommandKind::Unblock,
-            },
-            is_shadow: command.is_shadow,
-            code: command.reason.as_str().to_owned(),
-            tenant: tenant.clone(),
-            subject: subject.to_owned(),
-            is_swarm: matches!(command.subject, SubjectKey::Swarm { .. }),
-            agent,
-            tool: command.scope.tool.as_ref().or(named).cloned(),
-            summary: command.summary.clone(),
-            count: count("count"),
-            workers: count("workers"),
-            event_id: match &command.trigger {
-                Cause::Event { event_id, .. } => Some(event_id.clone()),
-                Cause::Window { .. } => None,
-            },
-            issued_at: command.issued_at.to_string(),
-        }
+        let mode = if command.is_shadow { wire::SHADOW } else { wire::LIVE };
+        Self::read(CommandKind::of(command.action), wire::Command::of(command, mode, Engine::default()))
     }
 
     /// Reads a `command.v1`; `None` if it is not one.
     pub fn parse(json: &[u8]) -> Option<Self> {
-        let wire: Wire<'_> = serde_json::from_slice(json).ok()?;
-        Some(Self {
-            kind: wire.action,
-            is_shadow: wire.mode == "shadow",
-            code: wire.reason.code,
-            tenant: wire.tenant,
-            is_swarm: wire.session_id.is_none() && wire.swarm_id.is_some(),
-            subject: wire.session_id.or(wire.swarm_id).unwrap_or_else(|| FLEET.to_owned()),
-            agent: wire.scope.agent_id,
-            tool: wire.scope.tool.or(wire.reason.evidence.tool),
-            summary: wire.reason.summary,
-            count: wire.reason.evidence.count,
-            workers: wire.reason.evidence.workers,
-            event_id: wire.trigger.event_id,
-            issued_at: wire.issued_at,
-        })
+        let command: wire::Command<'_> = serde_json::from_slice(json).ok()?;
+        Some(Self::read(CommandKind::of(Action::from_name(&command.action)?), command))
     }
 
-    /// Time of issue, if it is a time.
-    pub(super) fn time(&self) -> Option<EventTime> {
-        EventTime::parse_rfc3339(&self.issued_at)
+    fn read(kind: CommandKind, command: wire::Command<'_>) -> Self {
+        let evidence = command.reason.evidence;
+        let count = |name: &str| match evidence.get(name) {
+            Some(Fact::Count(count)) => Some(*count),
+            _ => None,
+        };
+        let of_evidence = || match evidence.get("tool") {
+            Some(Fact::Text(tool)) => Some(tool.clone()),
+            _ => None,
+        };
+        Self {
+            kind,
+            is_shadow: command.mode == wire::SHADOW,
+            code: command.reason.code.into_owned(),
+            tenant: owned(command.tenant).unwrap_or_default(),
+            is_swarm: command.session_id.is_none() && command.swarm_id.is_some(),
+            subject: owned(command.session_id.or(command.swarm_id)).unwrap_or_else(|| FLEET.to_owned()),
+            agent: owned(command.scope.agent_id),
+            tool: owned(command.scope.tool.or_else(of_evidence)),
+            summary: owned(command.reason.summary).unwrap_or_default(),
+            count: count("count"),
+            workers: count("workers"),
+            event_id: owned(command.trigger.event_id),
+            issued_at: command.issued_at,
+        }
     }
 
     /// Hash of tenant and subject, for counting.
@@ -187,6 +125,10 @@ impl PublishedCommand {
     pub(super) fn is_in_force(&self) -> bool {
         !self.is_shadow && self.kind != CommandKind::Unblock
     }
+}
+
+fn owned(text: Option<Text<'_>>) -> Option<String> {
+    text.map(Cow::into_owned)
 }
 
 /// Number of commands by what they are. An `unblock` is none of them.
@@ -240,20 +182,21 @@ pub(super) mod tests {
             count: None,
             workers: None,
             event_id: None,
-            issued_at: String::new(),
+            issued_at: None,
         }
     }
 
     #[test]
     fn a_command_is_read_back_and_anything_else_is_none() {
         let command = PublishedCommand::parse(
-            br#"{"action":"block","session_id":"s","scope":{"agent_id":"main","tool":"Bash"},"mode":"shadow",
-                "issued_at":"1970-01-01T00:00:01.000Z",
-                "reason":{"code":"exact_repeat","summary":"x","evidence":{"count":7}},"trigger":{"event_id":"a3"}}"#,
+            br#"{"v":1,"id":"c","action":"block","session_id":"s","scope":{"kind":"agent","agent_id":"main","tool":"Bash"},"level":3,
+                "epoch":1,"seq":1,"episode":"c","issued_at":"1970-01-01T00:00:01.000Z","expires_at":"1970-01-01T00:00:02.000Z",
+                "mode":"shadow","reason":{"code":"exact_repeat","summary":"x","evidence":{"count":7,"new":{}}},
+                "trigger":{"event_id":"a3"}}"#,
         )
         .expect("a command");
         assert_eq!((command.kind, command.is_shadow, command.count), (CommandKind::Block, true, Some(7)));
-        assert_eq!((command.tool.as_deref(), command.time()), (Some("Bash"), Some(EventTime(1_000))));
+        assert_eq!((command.tool.as_deref(), command.issued_at), (Some("Bash"), Some(EventTime(1_000))));
         assert_eq!(command.event_id.as_deref(), Some("a3"));
         assert_eq!(PublishedCommand::parse(b"{\"action\":\"dance\"}"), None);
         assert_eq!(PublishedCommand::parse(b"null"), None);

@@ -221,7 +221,7 @@ impl Loops {
 
 /// A finding about the event at hand that can lead to a command.
 pub(super) const fn counts(finding: &Finding) -> bool {
-    finding.is_fresh
+    finding.is_current
 }
 
 /// A finding that can lead to a command in force.
@@ -336,11 +336,11 @@ fn push_text(found: &mut Loop, text: u64) {
 }
 
 const fn ended(step: &Step) -> Option<Ended> {
-    if step.flags.has(Flags::REFUSED) {
+    if step.flags.contains(Flags::REFUSED) {
         Some(Ended::Refused)
     } else if step.failed() {
         Some(Ended::Failed)
-    } else if step.flags.has(Flags::OBSERVED) {
+    } else if step.flags.contains(Flags::OBSERVED) {
         Some(Ended::Ok)
     } else {
         None

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use loopwarden_core::detect::{DetectorBits, Flags};
-use loopwarden_core::engine::{Effects, Place, Session, SubjectKey};
+use loopwarden_core::engine::{Effects, Session, SourcePosition, SubjectKey};
 use loopwarden_core::event::{Event, EventKind, Role};
 use loopwarden_core::identity::{hash_text, text_identity};
 
@@ -78,7 +78,7 @@ impl ReplayStats {
         &mut self,
         event: &Event<'_>,
         (subject, session, before): (&SubjectKey, &Session, u64),
-        place: Place<'_>,
+        place: SourcePosition<'_>,
         effects: &Effects,
     ) {
         let next_offset = self.next_offsets.entry(place.partition).or_default();
@@ -125,7 +125,7 @@ impl ReplayStats {
         match kind {
             MomentKind::Call(sequence) => {
                 self.detectors.note_spent(detectors, one);
-                if let Some(step) = session.history.get(sequence).filter(|step| step.flags.has(Flags::OPEN))
+                if let Some(step) = session.history.get(sequence).filter(|step| step.flags.contains(Flags::OPEN))
                     && (now.is_known() || detectors != 0)
                 {
                     if self.open.len() >= OPEN_MAX {

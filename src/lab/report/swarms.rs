@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use loopwarden_core::event::EventTime;
 use serde::{Serialize, Serializer};
 
 use crate::report::command::CommandCounts;
@@ -24,7 +25,7 @@ pub struct SwarmRow {
     agents: u64,
     #[serde(flatten)]
     commands: CommandCounts,
-    /// Issue of the first command, as written.
+    /// Issue of the first command, RFC 3339; empty where it has none.
     first: String,
     /// Only where a swarm of the replay has a tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +50,8 @@ impl Swarms {
         let mut commands = CommandCounts::default();
         commands.note(command.kind, command.is_shadow);
         let (calls, agents) = (command.count.unwrap_or_default(), command.workers.unwrap_or_default());
-        self.add_row(key, SwarmRow { calls, agents, commands, first: command.issued_at.clone(), ..SwarmRow::default() });
+        let first = command.issued_at.map(EventTime::to_rfc3339).unwrap_or_default();
+        self.add_row(key, SwarmRow { calls, agents, commands, first, ..SwarmRow::default() });
     }
 
     fn add_row(&mut self, key: (String, String, String), more: SwarmRow) {

@@ -52,7 +52,7 @@ impl Timeline {
     pub(super) fn note_command(&mut self, command: &PublishedCommand) {
         let mut slice = Slice::default();
         slice.commands.note(command.kind, command.is_shadow);
-        if let Some(time) = command.time().filter(|_| slice != Slice::default()) {
+        if let Some(time) = command.issued_at.filter(|_| slice != Slice::default()) {
             self.note(time, slice);
         }
     }

@@ -8,6 +8,7 @@ use loopwarden_core::event::{EventTime, RecordOffset, Stage, TaskId};
 use loopwarden_log::Output;
 
 use crate::commit::recent::CommittedCommands;
+use crate::foreign::report::Counted;
 use crate::memory::cache::EntryId;
 use crate::metrics::stats::Stats;
 use crate::settings::LaneSettings;
@@ -35,8 +36,8 @@ pub(crate) struct Sent {
 pub(crate) enum UncommittedOutput {
     /// A command, and its number among the outputs of its task. A value until the commit writes it.
     Command(Command, u64),
-    /// A dead letter.
-    Letter(Output),
+    /// A dead letter, or an event that was made of a foreign record.
+    Record(Output),
 }
 
 /// A finding for the audit log: written when its commit is through.
@@ -52,7 +53,7 @@ pub(crate) struct Audited {
 pub(crate) struct Overlay {
     /// Sessions changed, in the order of their first change.
     pub(crate) dirty: Vec<EntryId>,
-    /// Commands and dead letters, in order, each with the record that caused it.
+    /// Commands, dead letters and events, in order, each with the record that caused it.
     pub(crate) outputs: Vec<((TaskId, RecordOffset), UncommittedOutput)>,
     /// State rows: of a subject only the last.
     pub(crate) rows: BTreeMap<(TaskId, Vec<u8>), Output>,
@@ -64,6 +65,8 @@ pub(crate) struct Overlay {
     pub(crate) told: CommittedCommands,
     /// Counters that become true with the commit.
     pub(crate) stats: Stats,
+    /// The same of a foreign topic.
+    pub(crate) foreign: Counted,
     pub(crate) records: u64,
     /// Those of the session stage. What a place in the input cuts by: when sums come back from other lanes depends on threads.
     pub(crate) events: u64,
@@ -101,9 +104,9 @@ impl Overlay {
         self.outputs.push((cause, UncommittedOutput::Command(command, ordinal)));
     }
 
-    pub(crate) fn push_letter(&mut self, cause: (TaskId, RecordOffset), letter: Output) {
-        self.bytes += bytes_of(&letter);
-        self.outputs.push((cause, UncommittedOutput::Letter(letter)));
+    pub(crate) fn push_output(&mut self, cause: (TaskId, RecordOffset), output: Output) {
+        self.bytes += bytes_of(&output);
+        self.outputs.push((cause, UncommittedOutput::Record(output)));
     }
 
     pub(crate) fn set_row(&mut self, task: TaskId, row: Output) {

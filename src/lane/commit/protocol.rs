@@ -10,12 +10,13 @@ use loopwarden_log::{CommitOutcome, Destination, Headers, Log, LogError, Output}
 use loopwarden_state::{Change, Position, StateKey, StateStore, StoreError};
 
 use crate::commit::overlay::{Overlay, UncommittedOutput};
-use crate::metrics::stats::{Ended, Reopened, Stats, bump};
+use crate::metrics::stats::{CommitStep, Ended, Reopened, Stats, bump, note_us};
 use crate::settings::Clock;
+use crate::stage::context::Work;
 use crate::stage::processor::Machine;
-use crate::stage::work::Work;
 use crate::sums::reports::source_watermarks;
-use crate::thread::lane::{Exit, Lane, Phase};
+use crate::thread::exit::Exit;
+use crate::thread::lane::{Lane, Phase};
 
 /// Failures in a row after which the producer is replaced.
 const FAILURES_BEFORE_REOPEN: u32 = 10;
@@ -28,14 +29,14 @@ const CHANGES_PER_SESSION: usize = 4;
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// In how many milliseconds a commit is due; 0 = now; `None` = nothing waits.
     pub(crate) fn commit_due_in(&self, now_ms: u64) -> Option<u64> {
-        if self.work.tasks.running().any(|(_, task)| task.is_unwritten) {
+        if self.tasks.running().any(|(_, task)| task.is_unwritten) {
             return Some(0);
         }
         let of_sources = self.sources_due_in(now_ms);
         if self.work.overlay.is_empty() {
             return of_sources;
         }
-        if self.work.is_full(&self.settings) {
+        if self.work.must_commit() {
             return Some(0);
         }
         // Who commits by the clock takes them along.
@@ -105,7 +106,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// The Position that a commit would make true.
     fn wanted(&self, id: TaskId) -> Option<Position> {
-        self.work.tasks.get(id).map(|task| task.now.clone())
+        self.tasks.get(id).map(|task| task.now.clone())
     }
 
     /// Whether a commit would say anything.
@@ -114,17 +115,23 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     fn touched(&self) -> Vec<(TaskId, NextOffset)> {
-        self.work.tasks.running().filter(|(_, task)| task.is_touched()).map(|(id, task)| (id, task.next())).collect()
+        self.tasks.running().filter(|(_, task)| task.is_touched()).map(|(id, task)| (id, task.next())).collect()
+    }
+
+    /// Whether the log keeps the state of its tasks. Foreign topics have none: the group's offsets say all.
+    fn keeps_changelog(&self) -> bool {
+        self.work.foreign.is_none() && self.log.keeps_changelog()
     }
 
     /// S3: outputs in order, then each task's changed keys, its Position last (C3). Returns the changes for the store; empty where the
     /// log itself writes them.
     fn stage(&mut self, touched: &[(TaskId, NextOffset)]) -> Result<Vec<Change>, StoreError> {
-        let Self { log, work, recent, .. } = self;
+        let keeps_changelog = self.keeps_changelog();
+        let Self { log, work, tasks, recent, .. } = self;
         let Work { overlay, encoder, .. } = work;
-        for (cause, said) in overlay.outputs.drain(..) {
-            match said {
-                UncommittedOutput::Letter(letter) => log.stage_from(cause, letter),
+        for (cause, output) in overlay.outputs.drain(..) {
+            match output {
+                UncommittedOutput::Record(output) => log.stage_from(cause, output),
                 UncommittedOutput::Command(command, ordinal) => log.stage_command(cause, &command, &mut |command| {
                     let output = encoder.command(command, cause.0, ordinal);
                     if let (Some(_), Some(json)) = (&recent, &output.value) {
@@ -141,50 +148,45 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             log.stage(report);
         }
         // Behind the sums that they speak of.
-        for watermarks in source_watermarks(&work.tasks, log.swarm_partitions())? {
+        for watermarks in source_watermarks(tasks, log.swarm_partitions())? {
             log.stage(watermarks);
         }
         let mut changes = Vec::with_capacity(work.overlay.dirty.len() * CHANGES_PER_SESSION);
         for id in &work.overlay.dirty {
-            work.cache.changes(*id, log.keeps_changelog(), &mut changes)?;
+            work.cache.changes(*id, keeps_changelog, &mut changes)?;
         }
         work.counters.changes(&mut changes)?;
         let owner = log.owner().to_owned();
         for (id, _) in touched {
-            if let Some(task) = work.tasks.get_mut(*id) {
-                task.timers.changes(*id, &mut changes);
-                task.seen.changes(*id, &mut changes)?;
-                task.census.changes(*id, &mut changes)?;
-                task.tenants.changes(*id, &mut changes)?;
-                task.letters.changes(*id, &mut changes)?;
+            if let Some(task) = tasks.get_mut(*id) {
+                task.changes(*id, &mut changes)?;
                 owner.clone_into(&mut task.now.owner);
                 task.now.codec = NEWEST_FORMAT;
             }
         }
-        let timestamp_of = |work: &Work<S, M>, id| work.tasks.get(id).map_or(0, |task| task.now.watermark.0.max(0));
-        let to_log = |work: &_, task: TaskId, key: &StateKey, value: Option<Vec<u8>>| Output {
+        if !keeps_changelog {
+            return Ok(changes);
+        }
+        let to_log = |task: TaskId, key: &StateKey, value: Option<Vec<u8>>| Output {
             destination: Destination::Changelog(task),
             key: key.to_changelog(),
             value,
             headers: Headers::default(),
-            timestamp_ms: timestamp_of(work, task),
+            timestamp_ms: tasks.get(task).map_or(0, |task| task.now.watermark.0.max(0)),
         };
-        if !log.keeps_changelog() {
-            return Ok(changes);
-        }
         if log.commits_state() {
             for change in changes.drain(..) {
-                log.stage(to_log(work, change.task, &change.key, change.value));
+                log.stage(to_log(change.task, &change.key, change.value));
             }
         } else {
             for change in &changes {
-                log.stage(to_log(work, change.task, &change.key, change.value.clone()));
+                log.stage(to_log(change.task, &change.key, change.value.clone()));
             }
         }
         for (id, _) in touched {
-            if let Some(task) = work.tasks.get(*id) {
+            if let Some(task) = tasks.get(*id) {
                 let value = task.now.encode_for_changelog()?;
-                log.stage(to_log(work, *id, &StateKey::position(), Some(value)));
+                log.stage(to_log(*id, &StateKey::position(), Some(value)));
             }
         }
         Ok(changes)
@@ -192,7 +194,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     fn finish_positions(&mut self, changelog_next: &[(TaskId, u64)], wall_ms: i64) {
         for (id, next) in changelog_next {
-            if let Some(task) = self.work.tasks.get_mut(*id) {
+            if let Some(task) = self.tasks.get_mut(*id) {
                 task.now.changelog_next = *next;
                 task.now.at_end_ms = wall_ms;
             }
@@ -201,7 +203,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     fn position_changes(&self, touched: &[(TaskId, NextOffset)], changes: &mut Vec<Change>) -> Result<(), StoreError> {
         for (id, _) in touched {
-            if let Some(task) = self.work.tasks.get(*id) {
+            if let Some(task) = self.tasks.get(*id) {
                 let value = Some(task.now.encode_for_store()?);
                 changes.push(Change { task: *id, key: StateKey::position(), value });
             }
@@ -210,27 +212,28 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     fn note_commit(&mut self, log_us: u64, store_us: u64) {
-        let [send, drain, offsets, commit, store] = &mut self.stats.commit;
-        store.note_us(store_us);
-        let Some(steps) = self.log.commit_steps() else { return commit.note_us(log_us) };
-        send.note_us(steps.send_us);
-        drain.note_us(steps.drain_us);
-        offsets.note_us(steps.offsets_us);
-        commit.note_us(steps.commit_us);
+        let mut note = |step: CommitStep, us: u64| note_us(&mut self.stats.commit, step as usize, us);
+        note(CommitStep::Store, store_us);
+        let Some(steps) = self.log.commit_steps() else { return note(CommitStep::Commit, log_us) };
+        note(CommitStep::Send, steps.send_us);
+        note(CommitStep::Drain, steps.drain_us);
+        note(CommitStep::Offsets, steps.offsets_us);
+        note(CommitStep::Commit, steps.commit_us);
     }
 
     /// S8: what happened may be told.
     fn publish(&mut self, touched: &[(TaskId, NextOffset)], wall_ms: i64) -> Result<(), StoreError> {
         bump(&mut self.stats.transactions, Ended::Committed as usize);
         self.health.commits.reset();
-        let Self { work, stats, log, .. } = self;
+        let keeps_changelog = self.keeps_changelog();
+        let Self { work, tasks, stats, .. } = self;
         for id in work.overlay.dirty.drain(..) {
-            work.cache.committed(id, log.keeps_changelog());
+            work.cache.committed(id, keeps_changelog);
         }
         work.cache.make_room(&mut work.store)?;
         work.counters.committed();
         for (id, _) in touched {
-            if let Some(state) = work.tasks.get_mut(*id) {
+            if let Some(state) = tasks.get_mut(*id) {
                 state.committed();
                 if !work.marks.is_empty() {
                     work.marks.committed(*id, state.now.next_offset.0);
@@ -245,6 +248,9 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             recent.extend(told);
         }
         stats.add(&overlay.stats);
+        if let Some(foreign) = &mut work.foreign {
+            foreign.committed(&overlay.foreign);
+        }
         tell(&overlay, stats, wall_ms);
         Ok(())
     }
@@ -257,7 +263,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         }
         work.counters.discard();
         work.overlay = Overlay::default();
-        work.tasks.running_mut().for_each(|(_, task)| task.rewind());
+        self.tasks.running_mut().for_each(|(_, task)| task.rewind());
         self.log.discard();
     }
 
@@ -265,13 +271,13 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     pub(crate) fn rewind(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
         self.drop_overlay();
         // All of them: a task whose first record was handed over and not applied shows no change, and yet it must be read again.
-        self.work.tasks.running_ids().into_iter().try_for_each(|id| self.start(id, clock))
+        self.tasks.running_ids().into_iter().try_for_each(|id| self.start(id, clock))
     }
 
     /// Restores every running task: at once, or where the end of the last transaction is not known, together with its tasks.
     pub(crate) fn restore_all(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
         self.drop_overlay();
-        let running = self.work.tasks.running_ids();
+        let running = self.tasks.running_ids();
         if let Phase::Reopening { restore, .. } = &mut self.phase {
             restore.extend(running);
             return Ok(());
@@ -279,7 +285,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         for id in running {
             // Paused or not, nothing is fed to a task that restores.
             self.log.pause(id).or_else(|error| self.on_log_error(error, clock))?;
-            self.work.restore_again(id);
+            self.restore_again(id);
         }
         Ok(())
     }
@@ -290,7 +296,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if self.health.commits.is_exhausted_by(clock.mono_ms()) {
             return Err(Exit::Failed("no commit for three minutes".to_owned()));
         }
-        for id in self.work.tasks.running_ids() {
+        for id in self.tasks.running_ids() {
             if let Err(error) = self.log.pause(id) {
                 self.on_log_error(error, clock)?;
             }
@@ -314,7 +320,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 let phase = std::mem::replace(&mut self.phase, Phase::Feeding);
                 let Phase::Reopening { restore, .. } = phase else { return self.resume(clock) };
                 for id in restore {
-                    self.work.restore_again(id);
+                    self.restore_again(id);
                 }
                 self.resume(clock)
             }
@@ -336,9 +342,8 @@ const NEWEST_FORMAT: u16 = 1;
 fn tell(overlay: &Overlay, stats: &mut Stats, wall_ms: i64) {
     for sent in &overlay.sent {
         let action = sent.action as usize;
-        if let Some(delay) = stats.command_delay.get_mut(action) {
-            delay.note_us(wall_ms.saturating_sub(sent.caused_at.0).max(0).unsigned_abs().saturating_mul(1_000));
-        }
+        let delay_ms = wall_ms.saturating_sub(sent.caused_at.0).max(0).unsigned_abs();
+        note_us(&mut stats.command_delay, action, delay_ms.saturating_mul(1_000));
         if sent.expires_at.0 <= wall_ms {
             bump(&mut stats.born_expired, action);
         }
@@ -359,7 +364,7 @@ fn tell(overlay: &Overlay, stats: &mut Stats, wall_ms: i64) {
             count = finding.count,
             threshold = finding.threshold,
             confidence = finding.confidence,
-            fresh = finding.is_fresh,
+            fresh = finding.is_current,
             "finding"
         );
     }

@@ -18,8 +18,7 @@ pub(crate) fn id(record: &Record<'_>) -> String {
 }
 
 /// Headers that begin each dead letter: why it is one, where its record lay, and the application that says so.
-#[must_use]
-pub fn why(record: &Record<'_>, rejected: &Rejected, app: &str) -> Headers {
+pub(crate) fn why(record: &Record<'_>, rejected: &Rejected, app: &str) -> Headers {
     let meta = &record.meta;
     let mut own = Headers::default();
     own.push("dlq.reason", rejected.reason.as_str());
@@ -35,7 +34,7 @@ pub fn why(record: &Record<'_>, rejected: &Rejected, app: &str) -> Headers {
 }
 
 /// The record with its own headers, and those that say why it is a dead letter (`dlq.…`). What does not fit is cut: first the value, then foreign headers, then the key.
-pub fn output(record: &Record<'_>, content: DeadLetterContent, own: Headers) -> Output {
+pub(crate) fn output(record: &Record<'_>, content: DeadLetterContent, own: Headers) -> Output {
     let meta = &record.meta;
     // Room for dlq.bytes is kept in any case.
     let mut left =

@@ -1,26 +1,25 @@
-//! Effects to wire bytes: commands, state rows, dead letters (`config/schemas`, page `operations`). The order of fields is the order of the
-//! structs; the same effects give the same bytes.
+//! Effects to outputs: commands, state rows, dead letters (page `operations`). The JSON is that of [`loopwarden_core::wire`], the headers
+//! are made here; the same effects give the same bytes.
 
-mod command;
 mod dead_letter;
-pub(crate) mod json;
-mod part;
 mod row;
 
 use std::sync::Arc;
 
 pub(super) use dead_letter::id as dead_letter_id;
-pub use dead_letter::{output as dead_letter, why as dead_letter_why};
+pub(crate) use dead_letter::{output as dead_letter, why as dead_letter_why};
 use loopwarden_core::engine::{Action, Command, SubjectKey, Trigger};
 use loopwarden_core::event::{EventTime, Record, Rejected, TaskId};
 use loopwarden_core::identity::{base32, hash_parts};
 use loopwarden_core::policy::Policy;
+use loopwarden_core::wire;
 use loopwarden_log::{Destination, Headers, Output};
-use part::{VERSION, id_text};
-pub use row::Row;
+pub(crate) use row::InForce;
 
 use crate::settings::{DeadLetterContent, ProcessMode};
 
+/// Version in commands and dead letters.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What the JSON of a command is held to.
 const COMMAND_SCHEMA: &str = "urn:loopwarden:schema:command:1";
 /// The same of a state row.
@@ -68,18 +67,18 @@ impl Encoder {
         Output {
             destination: Destination::Commands,
             key: key.into_owned().into_bytes(),
-            value: Some(self.command_json(command).into_bytes()),
+            value: Some(self.command_json(command)),
             headers,
             timestamp_ms: command.issued_at.0,
         }
     }
 
     fn headers(&self, command: &Command, key: &str, task: TaskId, ordinal: u64) -> Headers {
-        let id = id_text(&command.id);
+        let id = base32(&command.id.0);
         let mut headers = self.cloud_event(&id, command_type(command.action), key, command.issued_at, COMMAND_SCHEMA);
         push_sequence(&mut headers, command.epoch, command.seq);
         headers.push_display("ce_expirytime", command.expires_at);
-        headers.push("ce_correlationid", id_text(&command.episode));
+        headers.push("ce_correlationid", base32(&command.episode.0));
         if let Trigger::Event { event_id, traceparent, .. } = &command.trigger {
             headers.push("ce_causationid", event_id);
             if let Some(traceparent) = traceparent {
@@ -92,18 +91,19 @@ impl Encoder {
     }
 
     /// The command's JSON (`command.v1`).
-    pub fn command_json(&self, command: &Command) -> String {
-        command::document(command, self.mode_of(command.is_shadow).as_str(), &self.profile, &self.policy)
+    pub fn command_json(&self, command: &Command) -> Vec<u8> {
+        let engine = wire::Engine { version: VERSION, profile: &self.profile, policy_sha256: &self.policy };
+        wire::to_json(&wire::Command::of(command, self.mode_of(command.is_shadow).as_str(), engine))
     }
 
     /// The state row of a subject after an input at `at`; a tombstone where no verdict holds. `None` where rows are not
     /// written: only a live process says what is in force. A shadow one ends no row either: it may be that of a live one beside it.
-    pub fn row(&self, subject: &SubjectKey, row: &Row<'_>, at: EventTime, task: TaskId) -> Option<Output> {
+    pub(crate) fn row(&self, subject: &SubjectKey, row: InForce<'_>, at: EventTime, task: TaskId) -> Option<Output> {
         if self.mode != ProcessMode::Live {
             return None;
         }
         let key = subject.row_key();
-        let value = row::document(subject, row, at);
+        let value = row.json(subject, at);
         // The id names the change: a second row of the subject at another time or after another command has another.
         let change = format!("\u{1f}{}\u{1f}{}\u{1f}{}", row.epoch, row.seq, at.0);
         let id = base32(&hash_parts(&[&key, &change]).hash128().0.to_be_bytes());
@@ -111,13 +111,7 @@ impl Encoder {
         push_sequence(&mut headers, row.epoch, row.seq);
         headers.push("content-type", "application/json");
         headers.push_display("lw_task", task);
-        Some(Output {
-            destination: Destination::State,
-            key: key.into_bytes(),
-            value: value.map(String::into_bytes),
-            headers,
-            timestamp_ms: at.0,
-        })
+        Some(Output { destination: Destination::State, key: key.into_bytes(), value, headers, timestamp_ms: at.0 })
     }
 
     /// A dead letter of at most `DEAD_LETTER_BYTES_MAX` bytes, with why: the record as it came, or where it is not to be `whole` the name
@@ -170,7 +164,7 @@ fn escape(name: &str) -> String {
 mod tests {
     use loopwarden_core::engine::{Advice, CommandId, Fact, IdentityRecipe, Placement, ReasonCode, Scope, ScopeKind, Verdict};
     use loopwarden_core::event::Stage;
-    use loopwarden_core::identity::Hash128;
+    use loopwarden_core::identity::{CallRules, Hash128};
     use loopwarden_core::policy::Detector;
 
     use super::*;
@@ -200,7 +194,7 @@ mod tests {
                 tool: Some("Bash".to_owned()),
                 fingerprint: Some((
                     Hash128(0xa440_4e81_f177_a67d_b9d0_8a78_ed56_6b35),
-                    IdentityRecipe::Call { args: Arc::default(), args_ignored: ["description".to_owned()].into() },
+                    IdentityRecipe::Call(CallRules { args: Arc::default(), args_ignored: ["description".to_owned()].into() }),
                 )),
                 only: Vec::new(),
             },
@@ -300,14 +294,14 @@ mod tests {
     #[test]
     fn only_a_live_process_writes_rows_and_ends_them() {
         let subject = SubjectKey::Agent { tenant: String::new(), session_id: "s".into(), agent_id: "main".into() };
-        let none = Row { verdicts: &[], epoch: 1, seq: 1 };
+        let none = InForce { verdicts: &[], epoch: 1, seq: 1 };
         let verdict = [verdict()];
-        let some = Row { verdicts: &verdict, ..none };
+        let some = InForce { verdicts: &verdict, ..none };
         for row in [none, some] {
             let has_value = !row.verdicts.is_empty();
-            let told = |mode| encoder(mode, DeadLetterContent::Full).row(&subject, &row, TIME, TASK);
-            assert_eq!(told(ProcessMode::Live).map(|row| row.value.is_some()), Some(has_value));
-            assert_eq!((told(ProcessMode::Shadow), told(ProcessMode::Replay)), (None, None));
+            let written = |mode| encoder(mode, DeadLetterContent::Full).row(&subject, row, TIME, TASK);
+            assert_eq!(written(ProcessMode::Live).map(|row| row.value.is_some()), Some(has_value));
+            assert_eq!((written(ProcessMode::Shadow), written(ProcessMode::Replay)), (None, None));
         }
     }
 

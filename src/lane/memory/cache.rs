@@ -11,6 +11,7 @@ use loopwarden_state::session::Loaded;
 use loopwarden_state::{Change, StateStore, StoreError, StoredRing, session, step};
 
 use crate::memory::pinned::{Pinned, Slot, SlotIndex};
+use crate::metrics::stats::{LookUp, bump};
 
 // The hasher is keyed anew in each process: names come from outside.
 #[expect(clippy::disallowed_types, reason = "look-up only; nothing iterates over it")]
@@ -106,7 +107,7 @@ impl Entry {
         let Session { head, history, .. } = &self.session;
         // What lies under other slots, or was of a life before, is stale: nothing of it is moved.
         let stored = self.stored.as_ref().filter(|_| self.stale.is_empty());
-        session::changes(task, session_key, (head, history), (stored, &self.changed), out)
+        session::changes(task, session_key, head, history, stored, &self.changed, out)
     }
 
     /// Bytes it takes.
@@ -148,13 +149,13 @@ pub(crate) struct Cache {
     index: Index,
     held: Pinned<Entry>,
     scratch: Vec<u8>,
-    pub(crate) hits: u64,
-    pub(crate) misses: u64,
+    /// By what they came to.
+    pub(crate) look_ups: [u64; LookUp::WORDS.len()],
 }
 
 impl Cache {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { index: Index::default(), held: Pinned::new(bytes_max), scratch: Vec::new(), hits: 0, misses: 0 }
+        Self { index: Index::default(), held: Pinned::new(bytes_max), scratch: Vec::new(), look_ups: [0; LookUp::WORDS.len()] }
     }
 
     /// Finds a session by its parts, without allocating.
@@ -178,11 +179,7 @@ impl Cache {
 
     fn look_up(&mut self) -> Option<EntryId> {
         let found = self.index.get(self.scratch.as_slice()).copied();
-        if found.is_some() {
-            self.hits += 1;
-        } else {
-            self.misses += 1;
-        }
+        bump(&mut self.look_ups, if found.is_some() { LookUp::Hit } else { LookUp::Miss } as usize);
         found
     }
 

@@ -9,6 +9,7 @@ use loopwarden_state::swarm::CounterKind;
 use loopwarden_state::{Change, KeyFamily, StateStore, StoreError, swarm};
 
 use crate::memory::sorted::SortedKeys;
+use crate::task::uncommitted::{Uncommitted, Versioned};
 
 /// Times are rounded down to this, so that a busy counter moves in the order once a minute and not with every commit. Milliseconds.
 const GRAIN_MS: i64 = 60_000;
@@ -71,8 +72,7 @@ impl Shares {
 pub(crate) struct Seen {
     order: [SortedKeys; 2],
     /// How many of each kind; `None` = to be read.
-    counts: Option<[u64; 2]>,
-    committed: Option<[u64; 2]>,
+    counts: Versioned<Option<[u64; 2]>>,
     /// By kind; `None` = not needed yet.
     shares: [Option<Shares>; 2],
     /// Something of the task's swarm state changed since the last commit.
@@ -80,14 +80,13 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             order: [
                 SortedKeys::new(KeyFamily::SwarmSeen, &[CounterKind::Swarm as u8]),
                 SortedKeys::new(KeyFamily::SwarmSeen, &[CounterKind::Fleet as u8]),
             ],
-            counts: None,
-            committed: None,
+            counts: Versioned::default(),
             shares: [None, None],
             is_touched: false,
         }
@@ -109,9 +108,7 @@ impl Seen {
     fn load(&mut self, store: &impl StateStore, task: TaskId) -> Result<&mut [u64; 2], StoreError> {
         if self.counts.is_none() {
             let stored = store.get(task, &swarm::counts_key())?;
-            let counts = stored.map_or(Ok([0; 2]), |bytes| swarm::decode_counts(&bytes))?;
-            self.committed = Some(counts);
-            self.counts = Some(counts);
+            self.counts = Versioned::new(Some(stored.map_or(Ok([0; 2]), |bytes| swarm::decode_counts(&bytes))?));
         }
         Ok(self.counts.get_or_insert([0; 2]))
     }
@@ -207,27 +204,28 @@ impl Seen {
     pub(crate) const fn is_touched(&self) -> bool {
         self.is_touched
     }
+}
 
-    /// Gives away what changed since the last commit: the one being staged writes it, or it is rewound.
-    pub(crate) fn changes(&mut self, task: TaskId, out: &mut Vec<Change>) -> Result<(), StoreError> {
+impl Uncommitted for Seen {
+    fn changes(&mut self, task: TaskId, out: &mut Vec<Change>) -> Result<(), StoreError> {
         for order in &mut self.order {
             order.changes(task, out);
         }
-        if let Some(counts) = self.counts
-            && self.counts != self.committed
+        if let Some(counts) = *self.counts
+            && self.counts.is_changed()
         {
             out.push(Change { task, key: swarm::counts_key(), value: Some(swarm::encode_counts(counts)?) });
         }
         Ok(())
     }
 
-    pub(crate) fn committed(&mut self) {
-        self.committed = self.counts;
+    fn committed(&mut self) {
+        self.counts.committed();
         self.is_touched = false;
         self.shares.iter_mut().flatten().for_each(|shares| shares.changes.clear());
     }
 
-    pub(crate) fn rewind(&mut self) {
+    fn rewind(&mut self) {
         let mut shares = std::mem::take(&mut self.shares);
         shares.iter_mut().flatten().for_each(Shares::rewind);
         *self = Self { shares, ..Self::new() };

@@ -1,6 +1,7 @@
 //! Counters of a lane, each with its metric: name, labels, help and values stand in one row. Nobody locks anything per event;
 //! `telemetry` asks for them at scrape time.
 
+use loopwarden_core::engine::EngineCounters;
 use loopwarden_core::event::{Reason, Stage};
 use loopwarden_core::policy::Detector;
 
@@ -38,7 +39,7 @@ macro_rules! words {
         pub(crate) enum $name { $($variant),* }
 
         impl $name {
-            const WORDS: &[&str] = &[$($word),*];
+            pub(crate) const WORDS: &[&str] = &[$($word),*];
         }
     )*};
 }
@@ -55,12 +56,21 @@ words! {
     Reopened { Outcome = "outcome", Request = "request" }
     /// What happened to an assignment.
     Rebalance { Assigned = "assigned", Revoked = "revoked", Lost = "lost" }
+    /// What an event lacks of what detectors compare.
+    Without { Args = "args", Result = "result", Time = "time", Agent = "agent" }
+    /// Where a record lies: where its key puts it, or elsewhere.
+    Placement { Murmur2 = "murmur2", Other = "other" }
+    /// How a commit of unknown outcome had ended.
+    Resolved { Committed = "committed", Aborted = "aborted" }
+    /// What a look-up in the cache came to.
+    LookUp { Hit = "hit", Miss = "miss" }
+    /// Step of a commit. The first three are those of a log with a broker; `commit` is the decision, `store` the state after it.
+    CommitStep { Send = "send", Drain = "drain", Offsets = "offsets", Commit = "commit", Store = "store" }
     /// Mode of a command.
     Published { Live = "live", Shadow = "shadow", Replay = "replay" }
 }
 
-/// Steps of a commit. The first three are those of a log with a broker; `commit` is the decision, `store` the state after it.
-pub const COMMIT_STEPS: &[&str] = &["send", "drain", "offsets", "commit", "store"];
+pub const COMMIT_STEPS: &[&str] = CommitStep::WORDS;
 const ACTIONS: &[&str] = &["nudge", "block", "unblock"];
 const STAGES: &[&str] = &["session", "swarm"];
 
@@ -83,7 +93,7 @@ fn lists<'a, const N: usize>(outer: impl Iterator<Item = &'a str>, inner: &[&str
     outer.zip(counts).flat_map(|row| -> Samples { under(row) }).collect()
 }
 
-/// By detector. Sixteen detectors by four modes: what never happened is not shown.
+/// By detector and mode. What never happened is not shown.
 fn by_detector<const N: usize>(words: &[&str], counts: &[[u64; N]; Detector::COUNT]) -> Samples {
     let mut samples = lists(Detector::ALL.iter().map(|detector| detector.as_str()), words, counts);
     samples.retain(|(_, value)| *value != Value::Number(0.0));
@@ -98,10 +108,22 @@ pub(crate) const fn stage_at(stage: Stage) -> usize {
     }
 }
 
+/// So many more in a counter of a closed list.
+pub(crate) fn count<const N: usize>(counters: &mut [u64; N], at: usize, more: u64) {
+    if let Some(counter) = counters.get_mut(at) {
+        *counter += more;
+    }
+}
+
 /// One more in a counter of a closed list.
 pub(crate) fn bump<const N: usize>(counters: &mut [u64; N], at: usize) {
-    if let Some(counter) = counters.get_mut(at) {
-        *counter += 1;
+    count(counters, at, 1);
+}
+
+/// One more duration in a histogram of a closed list.
+pub(crate) fn note_us<const N: usize>(histograms: &mut [Histogram; N], at: usize, us: u64) {
+    if let Some(histogram) = histograms.get_mut(at) {
+        histogram.note_us(us);
     }
 }
 
@@ -111,10 +133,10 @@ fn add<const N: usize>(to: &mut [u64; N], from: &[u64; N]) {
     }
 }
 
-/// A row for each field: type, how it is added up; where it is a metric of its own, name, labels, help and values. Then a row for each
-/// metric of several fields.
+/// A row for each field: type, how it is added up, of which counter of an engine it is; where it is a metric of its own, name, labels,
+/// help and values. Then a row for each metric of several fields.
 macro_rules! stats {
-    (fields { $($(#[$doc:meta])* $name:ident: $type:ty = $add:ident
+    (fields { $($(#[$doc:meta])* $name:ident: $type:ty = $add:ident $(of $counter:ident)?
         $(, $metric:literal [$($label:literal),*] $help:literal $samples:expr)?;)* }
         sums { $($more:literal [$($more_label:literal),*] $more_help:literal $more_samples:expr;)* }) => {
         /// Counters of a lane, or of several added up.
@@ -134,6 +156,18 @@ macro_rules! stats {
             pub fn add(&mut self, other: &Self) {
                 $(stats!(@$add self.$name, other.$name);)*
             }
+
+            /// Adds what an input was in an engine.
+            pub(crate) fn note(&mut self, counters: &EngineCounters) {
+                $($(stats!(@note $add self.$name, counters.$counter);)?)*
+            }
+        }
+    };
+    (@note one $to:expr, $from:expr) => { $to = $to.saturating_add(u64::from($from)) };
+    (@note list $to:expr, $from:expr) => { if let Some(at) = $from { bump(&mut $to, at as usize) } };
+    (@note lists $to:expr, $from:expr) => {
+        if let Some((detector, at)) = $from && let Some(of_detector) = $to.get_mut(usize::from(detector.number())) {
+            bump(of_detector, at as usize)
         }
     };
     (@one $to:expr, $from:expr) => { $to = $to.saturating_add($from) };
@@ -152,28 +186,28 @@ stats! {
             "rejected_total" ["topic", "reason"] "Dead letters" |stats| list(&Reason::ALL.map(Reason::as_str), &stats.rejected);
         /// Records below the next offset: read again after a rewind or a rebalance.
         skipped: u64 = one;
-        duplicates: u64 = one,
+        duplicates: u64 = one of duplicate,
             "duplicates_total" ["topic"] "Redelivered events, dropped" |stats| one(stats.duplicates);
-        late: u64 = one,
+        late: u64 = one of late,
             "late_total" ["topic"] "Events whose time was moved up to the session's last" |stats| one(stats.late);
-        clamped: u64 = one,
+        clamped: u64 = one of clamped,
             "clamped_total" ["topic"] "Events whose time was moved down to what their record allows" |stats| one(stats.clamped);
         /// Event time that looks like seconds where milliseconds are meant.
         in_seconds: u64 = one;
-        seq_gaps: u64 = one,
+        seq_gaps: u64 = one of seq_gap,
             "seq_gaps_total" ["topic"] "Gaps in a producer's counter" |stats| one(stats.seq_gaps);
-        seq_disorder: u64 = one,
+        seq_disorder: u64 = one of seq_disorder,
             "seq_disorder_total" ["topic"] "A producer's counter went back" |stats| one(stats.seq_disorder);
-        orphan_results: u64 = one,
+        orphan_results: u64 = one of orphan_result,
             "orphan_results_total" ["topic"] "Results without a call" |stats| one(stats.orphan_results);
-        without: [u64; 4] = list,
+        without: [u64; Without::WORDS.len()] = list,
             "events_without_total" ["topic", "what"] "Events without what detectors compare"
-            |stats| list(&["args", "result", "time", "agent"], &stats.without);
+            |stats| list(Without::WORDS, &stats.without);
         key_mismatch: u64 = one,
             "key_mismatch_total" ["topic"] "Records whose key is not their session" |stats| one(stats.key_mismatch);
-        placement: [u64; 2] = list,
+        placement: [u64; Placement::WORDS.len()] = list,
             "placement_total" ["by"] "Records where murmur2 puts them, and elsewhere"
-            |stats| list(&["murmur2", "other"], &stats.placement);
+            |stats| list(Placement::WORDS, &stats.placement);
         detections: [[u64; 4]; Detector::COUNT] = lists,
             "detections_total" ["detector", "mode"] "Findings, published or not"
             |stats| by_detector(&["off", "shadow", "nudge", "block"], &stats.detections);
@@ -183,23 +217,23 @@ stats! {
         born_expired: [u64; 3] = list,
             "born_expired_total" ["action"] "Commands that had expired when they were committed"
             |stats| list(ACTIONS, &stats.born_expired);
-        acks: [u64; 6] = list,
+        acks: [u64; 6] = list of ack,
             "acks_total" ["ack"] "What workers did with commands"
             |stats| list(&["received", "applied", "ignored_expired", "ignored_stale", "ignored_shadow", "failed"], &stats.acks);
-        denied: [u64; 2] = list,
+        denied: [u64; 2] = list of denied,
             "denied_total" ["by"] "Refused calls" |stats| list(&["us", "other"], &stats.denied);
-        obeyed: [[u64; 3]; Detector::COUNT] = lists,
+        obeyed: [[u64; 3]; Detector::COUNT] = lists of nudge_response,
             "obeyed_total" ["detector", "answer"] "First step after a nudge"
             |stats| by_detector(&["changed", "repeated", "ended"], &stats.obeyed);
         command_delay: [Histogram; 3] = histograms,
             "command_delay_seconds" ["action"] "Record timestamp to commit" |stats| durations(ACTIONS, &stats.command_delay);
-        commit: [Histogram; COMMIT_STEPS.len()] = histograms,
-            "commit_seconds" ["step"] "Where a commit spends its time" |stats| durations(COMMIT_STEPS, &stats.commit);
+        commit: [Histogram; CommitStep::WORDS.len()] = histograms,
+            "commit_seconds" ["step"] "Where a commit spends its time" |stats| durations(CommitStep::WORDS, &stats.commit);
         transactions: [u64; Ended::WORDS.len()] = list,
             "transactions_total" ["outcome"] "Commits by how they ended" |stats| list(Ended::WORDS, &stats.transactions);
-        unknown_resolved: [u64; 2] = list,
+        unknown_resolved: [u64; Resolved::WORDS.len()] = list,
             "unknown_resolved_total" ["as"] "Commits of unknown outcome, once a restore has shown how they ended"
-            |stats| list(&["committed", "aborted"], &stats.unknown_resolved);
+            |stats| list(Resolved::WORDS, &stats.unknown_resolved);
         reopened: [u64; Reopened::WORDS.len()] = list,
             "producers_replaced_total" ["cause"] "Producers opened again" |stats| list(Reopened::WORDS, &stats.reopened);
         rebalances: [u64; Rebalance::WORDS.len()] = list,
@@ -215,7 +249,7 @@ stats! {
             "restore_bytes_total" ["stage"] "Changelog bytes read" |stats| list(STAGES, &stats.restore_bytes);
         restore_time: [Histogram; 2] = histograms,
             "restore_seconds" ["stage"] "How long restores took" |stats| durations(STAGES, &stats.restore_time);
-        sessions_begun: u64 = one;
+        sessions_begun: u64 = one of session_began;
         sessions_forgotten: u64 = one;
         timers_fired: u64 = one;
         /// Panics caught.
@@ -231,26 +265,26 @@ stats! {
         /// Reports that the swarm stage took.
         swarm_reports: u64 = one;
         /// Calls that reached the swarm stage after their pane was gone.
-        swarm_late: u64 = one;
+        swarm_late: u64 = one of swarm_late;
         /// Calls that reached the swarm stage after its time had moved on without their partition, which lagged for too long.
-        limit_swarm_lag: u64 = one;
+        limit_swarm_lag: u64 = one of swarm_lag;
         /// Counters dropped because there were too many, longest unseen first (`keys_max`).
         limit_swarm_keys: u64 = one;
         /// Calls of agents beyond `workers_max` of a pane: they count, their agent does not.
-        limit_swarm_workers: u64 = one;
+        limit_swarm_workers: u64 = one of swarm_further;
         /// Steps of a window that one report crossed beyond [`loopwarden_core::limits::SWARM_STEPS_MAX`].
-        limit_swarm_steps: u64 = one;
+        limit_swarm_steps: u64 = one of swarm_steps;
         /// Blocks not placed because a session had [`loopwarden_core::limits::ACTIVE_VERDICTS_MAX`] of them; they went out as nudges.
-        limit_blocks: u64 = one;
-        loop_tokens: u64 = one,
+        limit_blocks: u64 = one of block_left_out;
+        loop_tokens: u64 = one of loop_tokens,
             "loop_tokens_total" [] "Tokens in the usage of events at which a detector of mode nudge or block found a loop"
             |stats| one(stats.loop_tokens);
         /// Millionths of a US dollar.
-        loop_cost_micro_usd: u64 = one,
+        loop_cost_micro_usd: u64 = one of loop_cost_micro_usd,
             "loop_cost_usd_total" [] "Cost in the usage of these events"
             |stats| vec![(Vec::new(), Value::Number(stats.loop_cost_micro_usd as f64 / 1e6))];
-        cache: [u64; 2] = list,
-            "session_cache_total" ["result"] "Look-ups in the cache" |stats| list(&["hit", "miss"], &stats.cache);
+        cache: [u64; LookUp::WORDS.len()] = list,
+            "session_cache_total" ["result"] "Look-ups in the cache" |stats| list(LookUp::WORDS, &stats.cache);
     }
     sums {
         "session_turnover_total" ["how"] "Sessions begun, and forgotten, since the start"

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loopwarden_core::event::{EventTime, NextOffset, TaskId};
-use loopwarden_log::{Changelog, E_DAMAGED, Flow, LogError};
+use loopwarden_log::{Changelog, Flow, LogError};
 use loopwarden_state::{Growth, Position, StateStore, StoreError};
 
 use crate::restore::loader::Loader;
@@ -159,11 +159,7 @@ impl<S: StateStore> Restore<S> {
                 let message = format!("changelog of {} cannot be read: {cause}", self.id);
                 RestoreStep::Failed(RestoreError::Stop { code: "E0101", message })
             }
-            Err(StepError::Log(LogError::Damaged(message))) => {
-                RestoreStep::Failed(RestoreError::Stop { code: E_DAMAGED, message })
-            }
-            Err(StepError::Log(LogError::Lost(message))) => RestoreStep::Failed(RestoreError::Stop { code: "E0501", message }),
-            Err(StepError::Log(LogError::Fatal { code, message })) => RestoreStep::Failed(RestoreError::Stop { code, message }),
+            Err(StepError::Log(error)) => RestoreStep::Failed(error.into()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a restore comes to, for whoever steps it and for the lane that waits for it.
 
+use loopwarden_log::{E_DAMAGED, LogError};
 use loopwarden_state::{Position, StoreError};
 
 use crate::task::state::{Restoring, Task};
@@ -11,7 +12,7 @@ pub struct Ready {
     pub task: Task<Restoring>,
     /// Where it stands.
     pub position: Position,
-    /// There was nothing at all: this Position is to be committed before anything else.
+    /// The log does not know this Position yet: it is to be committed before anything else.
     pub is_first: bool,
     /// Input that was gone before it was read: from, to.
     pub lost: Option<(u64, u64)>,
@@ -50,6 +51,19 @@ pub enum RestoreError {
         /// What happened, where, what to do.
         message: String,
     },
+}
+
+/// Where nothing can be tried again.
+impl From<LogError> for RestoreError {
+    fn from(error: LogError) -> Self {
+        let (code, message) = match error {
+            LogError::Transient(message) | LogError::OutOfRange(message) => ("E0101", message),
+            LogError::Damaged(message) => (E_DAMAGED, message),
+            LogError::Lost(message) => ("E0501", message),
+            LogError::Fatal { code, message } => (code, message),
+        };
+        Self::Stop { code, message }
+    }
 }
 
 /// What a step came to.

@@ -11,7 +11,7 @@ use loopwarden_core::event::TaskId;
 use loopwarden_log::Changelog;
 use loopwarden_state::{StateStore, StoreError};
 
-use crate::metrics::stats::stage_at;
+use crate::metrics::stats::{count, stage_at};
 use crate::restore::machine::Restore;
 use crate::restore::outcome::{Ready, RestoreError, RestoreStep};
 use crate::settings::{Clock, LaneSettings};
@@ -101,9 +101,7 @@ impl<S: StateStore + Clone> Restorer for InlineRestorer<S> {
 fn by_stage(left: impl Iterator<Item = (TaskId, u64)>) -> [u64; 2] {
     let mut sums = [0; 2];
     for (id, left) in left {
-        if let Some(sum) = sums.get_mut(stage_at(id.stage)) {
-            *sum += left;
-        }
+        count(&mut sums, stage_at(id.stage), left);
     }
     sums
 }

@@ -1,36 +1,68 @@
-//! Everything that a record of one task meets, and how its processing ends.
+//! What the records of a lane meet, and how the processing of one ends. Apart from the log, so that the log can hand records over while it is
+//! borrowed.
+
+use std::io;
+use std::sync::Arc;
 
 use loopwarden_core::engine::{Effects, SwarmEngine};
 use loopwarden_core::event::{EventTime, TaskId};
-use loopwarden_state::StoreError;
+use loopwarden_core::policy::Policy;
+use loopwarden_state::{StateStore, StoreError};
 
 use crate::commit::overlay::Overlay;
 use crate::encode::Encoder;
+use crate::foreign::processor::Foreign;
 use crate::memory::cache::Cache;
 use crate::memory::counters::Counters;
-use crate::settings::LaneSettings;
-use crate::stage::poison::{Culprit, Marks};
+use crate::settings::{CommitTrigger, LaneSettings};
+use crate::stage::poison::{Culprit, KillerFile, Marks};
+use crate::stage::processor::Machine;
 use crate::task::state::Running;
 
+/// Bytes of events that lie between two cuts of an input at most: a log that can rewind keeps them until then.
+const CUT_BYTES_MAX: u64 = 4 << 20;
 /// Counters of the swarm stage may take one part in so many of what sessions may.
-pub(crate) const COUNTERS_SHARE: usize = 4;
+const COUNTERS_SHARE: usize = 4;
 
-/// How a record ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Handled {
-    /// The task stands behind it.
-    Done,
+/// What the records of all tasks of a lane share.
+pub(crate) struct Work<S, M> {
+    pub(crate) settings: Arc<LaneSettings>,
+    pub(crate) store: S,
+    pub(crate) machine: M,
+    pub(crate) encoder: Encoder,
+    pub(crate) cache: Cache,
+    pub(crate) swarm: SwarmEngine,
+    pub(crate) counters: Counters,
+    pub(crate) overlay: Overlay,
+    pub(crate) effects: Effects,
+    pub(crate) marks: Marks,
+    /// What makes events of the records, where the input is a foreign topic.
+    pub(crate) foreign: Option<Foreign>,
+    pub(crate) killer: Option<KillerFile>,
+    pub(crate) interrupt: Option<Interrupt>,
+    /// Records below the next offset of their task.
+    pub(crate) skipped: u64,
+    /// Records of tasks that do not run.
+    pub(crate) strayed: u64,
+}
+
+/// Everything that a record of one task meets.
+pub(crate) struct RecordContext<'a, S, M> {
+    pub(crate) id: TaskId,
+    pub(crate) task: &'a mut Running,
+    pub(crate) work: &'a mut Work<S, M>,
+}
+
+/// Why an input did not get through.
+#[derive(Debug)]
+pub(crate) enum Stop {
     /// The overlay is full between two of its timers: commit, then read it again.
     Full,
     /// A detector panicked: drop the overlay, mark this, run again.
     Panicked(Culprit),
-    /// Too many dead letters: the task stops in front of it.
-    Tripped(&'static str),
-}
-
-/// Why an input did not get through.
-pub(crate) enum Stop {
-    Handled(Handled),
+    /// Too many dead letters: the task stops, and why.
+    Tripped(String),
+    /// The store failed.
     Store(StoreError),
 }
 
@@ -40,20 +72,24 @@ impl From<StoreError> for Stop {
     }
 }
 
-/// Everything a record of one task meets.
-pub(crate) struct Stage<'a, S, M> {
-    pub(crate) id: TaskId,
-    pub(crate) task: &'a mut Running,
-    pub(crate) store: &'a mut S,
-    pub(crate) machine: &'a mut M,
-    pub(crate) encoder: &'a Encoder,
-    pub(crate) cache: &'a mut Cache,
-    pub(crate) overlay: &'a mut Overlay,
-    pub(crate) effects: &'a mut Effects,
-    pub(crate) marks: &'a Marks,
-    pub(crate) settings: &'a LaneSettings,
-    pub(crate) swarm: &'a SwarmEngine,
-    pub(crate) counters: &'a mut Counters,
+/// Why records stopped in the middle of a poll.
+#[derive(Debug)]
+pub(crate) enum Interrupt {
+    /// The overlay is full between two timers of this task: its record must be read again.
+    Full(TaskId),
+    /// A detector panicked.
+    Panicked(TaskId, Culprit),
+    /// Too many dead letters.
+    Tripped(TaskId, String),
+    /// A read failed, or the note about what is being applied cannot be written.
+    Store(StoreError),
+}
+
+impl Interrupt {
+    /// The note about what is being applied cannot be written.
+    pub(crate) fn unnoted(error: &io::Error) -> Self {
+        Self::Store(StoreError::of_io("cannot note what is being applied", error))
+    }
 }
 
 /// What caused an input, for its outputs.
@@ -65,15 +101,67 @@ pub(crate) struct Cause {
     pub(crate) record_time: EventTime,
 }
 
-/// Whether more is held than memory is given, of what cannot leave before it is written.
-pub(crate) fn is_crowded(cache: &Cache, counters: &Counters, settings: &LaneSettings) -> bool {
-    cache.bytes().max(counters.bytes().saturating_mul(COUNTERS_SHARE)) > settings.cache_bytes_max.saturating_mul(2)
+fn swarm_engine<M: Machine>(machine: &M, settings: &LaneSettings) -> SwarmEngine {
+    SwarmEngine::new(machine.app(), Arc::clone(machine.policy())).aligned(settings.sources().is_some())
 }
 
-impl<S, M> Stage<'_, S, M> {
+impl<S: StateStore, M: Machine> Work<S, M> {
+    pub(crate) fn new(store: S, machine: M, settings: Arc<LaneSettings>) -> Self {
+        Self {
+            encoder: Encoder::new(machine.app(), machine.policy(), settings.mode, settings.dead_letters),
+            swarm: swarm_engine(&machine, &settings),
+            counters: Counters::new(settings.cache_bytes_max / COUNTERS_SHARE),
+            cache: Cache::new(settings.cache_bytes_max),
+            settings,
+            store,
+            machine,
+            overlay: Overlay::default(),
+            effects: Effects::default(),
+            marks: Marks::default(),
+            foreign: None,
+            killer: None,
+            interrupt: None,
+            skipped: 0,
+            strayed: 0,
+        }
+    }
+
+    /// Puts another policy in force. Nothing may be uncommitted.
+    pub(crate) fn swap_policy(&mut self, policy: Arc<Policy>) -> Result<(), StoreError> {
+        if policy.history_steps != self.machine.policy().history_steps {
+            // A session in memory would keep its ring, one that is read from the store gets the new size: what is in the cache would show.
+            self.cache.write_back(&mut self.store)?;
+            self.cache.clear();
+        }
+        self.machine.swap(policy);
+        self.swarm = swarm_engine(&self.machine, &self.settings);
+        self.encoder = Encoder::new(self.machine.app(), self.machine.policy(), self.settings.mode, self.settings.dead_letters);
+        Ok(())
+    }
+}
+
+impl<S, M> Work<S, M> {
     /// Whether a commit must come before more is decided: the overlay's bounds, or sessions and counters that cannot leave memory before
     /// they are written.
     pub(crate) fn is_full(&self) -> bool {
-        self.overlay.is_full(self.settings) || is_crowded(self.cache, self.counters, self.settings)
+        let held = self.cache.bytes().max(self.counters.bytes().saturating_mul(COUNTERS_SHARE));
+        self.overlay.is_full(&self.settings) || held > self.settings.cache_bytes_max.saturating_mul(2)
+    }
+
+    /// Whether a commit must come before the next record: there is no more room, or the input is cut here (replay).
+    pub(crate) fn must_commit(&self) -> bool {
+        let is_cut = match self.settings.trigger {
+            CommitTrigger::EveryRecords(records) => {
+                self.overlay.events >= records || self.overlay.stats.event_bytes >= CUT_BYTES_MAX
+            }
+            CommitTrigger::Timed { .. } => false,
+        };
+        is_cut || self.is_full()
+    }
+
+    /// Drops what is held of a task.
+    pub(crate) fn forget(&mut self, id: TaskId) {
+        self.cache.remove_task(id);
+        self.counters.remove_task(id);
     }
 }

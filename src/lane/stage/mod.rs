@@ -2,9 +2,10 @@
 
 pub(crate) mod context;
 pub(crate) mod effects;
+pub(crate) mod feed;
+pub(crate) mod foreign;
 pub(crate) mod poison;
 pub(crate) mod processor;
 pub(crate) mod reset;
 pub(crate) mod session;
 pub(crate) mod swarm;
-pub(crate) mod work;

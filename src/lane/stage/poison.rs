@@ -15,13 +15,13 @@ use loopwarden_core::limits::{BREAKER_PANICS, BREAKER_RECORDS, BREAKER_SENDERS, 
 
 /// A detector panicked. Its message may hold content, so it is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Panicked;
+pub(crate) struct Panicked;
 
 /// Runs what may panic. What it was changing must be dropped afterwards.
 ///
 /// # Errors
 /// It panicked.
-pub fn guarded<R>(work: impl FnOnce() -> R) -> Result<R, Panicked> {
+pub(crate) fn guarded<R>(work: impl FnOnce() -> R) -> Result<R, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| Panicked)
 }
 
@@ -68,11 +68,11 @@ impl Marks {
 
 /// Who sent a record, as far as a record says so: its key. Records without one have nobody in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sender(u64);
+pub(crate) struct Sender(u64);
 
 impl Sender {
     /// The sender of a record.
-    pub fn of(record: &Record<'_>) -> Self {
+    pub(crate) fn of(record: &Record<'_>) -> Self {
         match record.meta.key {
             Some(key) if !key.is_empty() => Self::named(key),
             _ => Self::named(&record.meta.offset.0.to_be_bytes()),
@@ -92,8 +92,8 @@ impl Sender {
 
 /// The last records of a task: which senders sent what has not the form of an event, and when detectors panicked on whose records
 /// (rule I10). What one sender does counts once, so that nobody stops a task for the others.
-#[derive(Debug, Clone, Default)]
-pub struct DeadLetterWindow {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DeadLetterWindow {
     /// Records so far.
     at: u64,
     /// Senders with the number of their last such record, in that order; those of the window, and one more than may be.
@@ -103,12 +103,12 @@ pub struct DeadLetterWindow {
 
 impl DeadLetterWindow {
     /// Notes a record that was an event.
-    pub fn note_event(&mut self) {
+    pub(crate) fn note_event(&mut self) {
         self.at += 1;
     }
 
     /// Notes a record that was none; true when there were too many senders of such ones among the last records.
-    pub fn note_malformed(&mut self, sender: Sender) -> bool {
+    pub(crate) fn note_malformed(&mut self, sender: Sender) -> bool {
         self.at += 1;
         let begin = self.at.saturating_sub(BREAKER_RECORDS as u64);
         self.malformed.retain(|(of, at)| *of != sender && *at > begin);
@@ -121,7 +121,7 @@ impl DeadLetterWindow {
     }
 
     /// Notes a panic at a record time; true when it is that of one sender too many within a minute.
-    pub fn note_panic(&mut self, sender: Sender, time: EventTime) -> bool {
+    pub(crate) fn note_panic(&mut self, sender: Sender, time: EventTime) -> bool {
         self.panics.retain(|(of, _)| *of != sender);
         self.panics.push_back((sender, time));
         if self.panics.len() > BREAKER_PANICS {

@@ -3,28 +3,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use loopwarden_core::engine::{Input, Place, SubjectKey};
+use loopwarden_core::engine::{Input, SourcePosition, SubjectKey};
 use loopwarden_core::event::{Event, RecordOffset};
 use loopwarden_core::limits::RESET_AGENTS_MAX;
 use loopwarden_state::{KeyFamily, StateStore, StoreError, session as stored};
 
-use crate::stage::context::{Cause, Handled, Stage, Stop};
+use crate::stage::context::{Cause, RecordContext, Stop};
 use crate::stage::poison::Culprit;
 use crate::stage::processor::Machine;
 
-impl<S: StateStore, M: Machine> Stage<'_, S, M> {
+impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
     /// Brings a reset to the other agents of the session, in the order of their keys: those in the store, and those begun since. When
     /// the overlay is full, the record is read again after the commit, and those that have it already are skipped.
-    pub(crate) fn reset_others(&mut self, event: &Event<'_>, place: Place<'_>, cause: Cause) -> Result<(), Stop> {
+    pub(crate) fn reset_others(&mut self, event: &Event<'_>, place: SourcePosition<'_>, cause: Cause) -> Result<(), Stop> {
         let agents = self.other_agents(event)?;
         let left_out = agents.len().saturating_sub(RESET_AGENTS_MAX);
         let mut applied = 0;
         for (key, _) in agents.into_iter().take(RESET_AGENTS_MAX).filter(|(_, has_it)| !has_it) {
-            if applied > 0 && self.is_full() {
+            if applied > 0 && self.work.is_full() {
                 self.task.halfway = Some(RecordOffset(cause.offset));
-                return Err(Stop::Handled(Handled::Full));
+                return Err(Stop::Full);
             }
-            let id = match self.cache.find_key(self.id, &key) {
+            let id = match self.work.cache.find_key(self.id, &key) {
                 Some(id) => id,
                 None => match stored::subject_of(&key) {
                     Some(subject) => self.load(subject, &key)?,
@@ -34,7 +34,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             self.apply(id, Input::Reset(event, place), cause, || Culprit::Record(cause.offset))?;
             applied += 1;
         }
-        self.overlay.stats.limit_reset_agents += left_out as u64;
+        self.work.overlay.stats.limit_reset_agents += left_out as u64;
         Ok(())
     }
 
@@ -44,8 +44,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let prefix = stored::agents_prefix(event.tenant.as_deref(), &event.session_id);
         let own = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
         let (mut agents, mut forgotten, mut failed) = (BTreeMap::new(), BTreeSet::new(), None);
-        for id in &self.overlay.dirty {
-            let Some(entry) = self.cache.get_mut(*id) else { continue };
+        for id in &self.work.overlay.dirty {
+            let Some(entry) = self.work.cache.get_mut(*id) else { continue };
             let key = entry.session_key();
             if entry.task != self.id || !key.starts_with(prefix.as_bytes()) || key == own.as_bytes() {
                 continue;
@@ -56,9 +56,9 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 forgotten.insert(key.to_vec());
             }
         }
-        self.cache.write_back(self.store)?;
+        self.work.cache.write_back(&mut self.work.store)?;
         let mut in_store = 0;
-        self.store.scan(self.id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, value| {
+        self.work.store.scan(self.id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, value| {
             // What is forgotten but not written yet must not count: whether it still lies there depends on the last commit.
             if key == own.as_bytes() || forgotten.contains(key) {
                 return ControlFlow::Continue(());

@@ -4,7 +4,7 @@
 //! record, never per batch). The session comes from the cache, else from the store.
 
 use loopwarden_core::detect::Finding;
-use loopwarden_core::engine::{Input, Place, SubjectKey, TimerKind};
+use loopwarden_core::engine::{Input, SourcePosition, SubjectKey, TimerKind};
 use loopwarden_core::event::{
     Content, Event, EventKind, Reason, Record, RecordOffset, Rejected, Stage as TaskStage, partition_of,
 };
@@ -12,28 +12,20 @@ use loopwarden_core::limits::{LETTERS_WHOLE_PER_MINUTE, TIMERS_PER_COMMIT};
 use loopwarden_state::{StateStore, StoreError, TimerKey, session as stored};
 
 use crate::commit::overlay::Audited;
-use crate::encode::{Row, dead_letter_id};
+use crate::encode::{InForce, dead_letter_id};
 use crate::memory::cache::EntryId;
-use crate::metrics::stats::{Kind, Stats, bump};
+use crate::metrics::stats::{Kind, Placement, Stats, Without, bump, count};
 use crate::settings::{Breaker, LaneSettings};
-use crate::stage::context::{Cause, Handled, Stage, Stop};
+use crate::stage::context::{Cause, RecordContext, Stop};
 use crate::stage::effects::{move_timers, send_commands};
 use crate::stage::poison::{Culprit, Sender, guarded};
 use crate::stage::processor::Machine;
 
-impl<S: StateStore, M: Machine> Stage<'_, S, M> {
+impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
     /// Takes one record.
-    pub(crate) fn record(&mut self, record: &Record<'_>) -> Result<Handled, StoreError> {
-        match self.try_record(record) {
-            Ok(()) => Ok(Handled::Done),
-            Err(Stop::Handled(handled)) => Ok(handled),
-            Err(Stop::Store(error)) => Err(error),
-        }
-    }
-
-    fn try_record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+    pub(crate) fn record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
         let offset = record.meta.offset;
-        if let Some(reason) = self.marks.get(self.id, &Culprit::Record(offset.0)) {
+        if let Some(reason) = self.work.marks.get(self.id, &Culprit::Record(offset.0)) {
             if reason == Reason::Panic {
                 self.pass_time(record)?;
             }
@@ -42,10 +34,10 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             }
             self.dead_letter(record, &Rejected::whole(reason))?;
             // The next one may kill too, and what is known of this one dies with the process.
-            self.overlay.must_go |= reason == Reason::Crash;
-        } else if self.settings.tick_header.is_some_and(|tick| record.meta.headers.iter().any(|(name, _)| *name == tick)) {
+            self.work.overlay.must_go |= reason == Reason::Crash;
+        } else if self.work.settings.tick_header.is_some_and(|tick| record.meta.headers.iter().any(|(name, _)| *name == tick)) {
             // Time passes although no agent says anything: a record like any other, so a replay sees it too.
-            self.task.advance_watermark(record.meta.timestamp, self.settings.lateness_ms);
+            self.task.advance_watermark(record.meta.timestamp, self.work.settings.lateness_ms);
             self.fire_due(record)?;
         } else if self.id.stage == TaskStage::Swarm {
             self.swarm_record(record)?;
@@ -55,7 +47,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 Ok(event) => self.event(record, &event)?,
             }
         }
-        self.overlay.note_record(self.id.stage, record.value.map_or(0, <[u8]>::len));
+        self.work.overlay.note_record(self.id.stage, record.value.map_or(0, <[u8]>::len));
         self.task.now.next_offset = offset.next();
         self.task.reading.recorded = record.meta.timestamp;
         self.task.halfway = None;
@@ -69,7 +61,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             TaskStage::Swarm => self.pass_swarm_time(record),
             TaskStage::Session => {
                 if let Ok(event) = record.decode() {
-                    self.task.advance_watermark(event.time, self.settings.lateness_ms);
+                    self.task.advance_watermark(event.time, self.work.settings.lateness_ms);
                 }
             }
         }
@@ -77,12 +69,12 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     }
 
     fn event(&mut self, record: &Record<'_>, event: &Event<'_>) -> Result<(), Stop> {
-        self.task.advance_watermark(event.time, self.settings.lateness_ms);
+        self.task.advance_watermark(event.time, self.work.settings.lateness_ms);
         self.fire_due(record)?;
         if !self.is_within_limit(event)? {
             return self.dead_letter(record, &Rejected::at(Reason::TenantLimit, "tenant"));
         }
-        let place = Place {
+        let place = SourcePosition {
             topic: record.meta.topic,
             partition: record.meta.partition,
             offset: record.meta.offset.0,
@@ -93,29 +85,29 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let mut reaches_others = true;
         if self.task.halfway != Some(record.meta.offset) {
             let tenant = event.tenant.as_deref().unwrap_or_default();
-            let id = if let Some(id) = self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
+            let id = if let Some(id) = self.work.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
                 id
             } else {
                 let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
                 self.load(SubjectKey::of_event(event), key.as_bytes())?
             };
             self.apply(id, Input::Event(event, place), cause, || Culprit::Record(record.meta.offset.0))?;
-            reaches_others = self.effects.reaches_others;
+            reaches_others = self.work.effects.reaches_others;
         }
         if reaches_others {
             self.reset_others(event, place, cause)?;
         }
         self.task.window.note_event();
-        count_event(&mut self.overlay.stats, record, event, self.settings);
+        count_event(&mut self.work.overlay.stats, record, event, &self.work.settings);
         Ok(())
     }
 
     /// Fires every timer due at the watermark, in the order of (due time, kind, subject).
     pub(crate) fn fire_due(&mut self, record: &Record<'_>) -> Result<(), Stop> {
         let mut fired = 0;
-        while let Some(bytes) = self.task.timers.due(self.store, self.id, self.task.now.watermark)? {
-            if fired > 0 && (self.is_full() || fired >= TIMERS_PER_COMMIT) {
-                return Err(Stop::Handled(Handled::Full));
+        while let Some(bytes) = self.task.timers.due(&self.work.store, self.id, self.task.now.watermark)? {
+            if fired > 0 && (self.work.is_full() || fired >= TIMERS_PER_COMMIT) {
+                return Err(Stop::Full);
             }
             fired += 1;
             self.fire(&bytes, record)?;
@@ -124,34 +116,26 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     }
 
     /// Fires one timer.
-    pub(crate) fn fire_one(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<Handled, StoreError> {
-        match self.fire(bytes, record) {
-            Ok(()) => Ok(Handled::Done),
-            Err(Stop::Handled(handled)) => Ok(handled),
-            Err(Stop::Store(error)) => Err(error),
-        }
-    }
-
-    fn fire(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<(), Stop> {
+    pub(crate) fn fire(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<(), Stop> {
         // Nearly always empty: the key is copied only to ask for it.
-        if !self.marks.is_empty()
-            && let Some(reason) = self.marks.get(self.id, &Culprit::Timer(bytes.to_vec()))
+        if !self.work.marks.is_empty()
+            && let Some(reason) = self.work.marks.get(self.id, &Culprit::Timer(bytes.to_vec()))
         {
             // Before its key goes: a task that stops here must find the timer again.
             self.put_aside(bytes, record, reason)?;
             self.task.timers.remove(bytes);
-            self.overlay.stats.timers_fired += 1;
+            self.work.overlay.stats.timers_fired += 1;
             return Ok(());
         }
         // Its key goes first: whatever it does, it does once.
         self.task.timers.remove(bytes);
-        self.overlay.stats.timers_fired += 1;
+        self.work.overlay.stats.timers_fired += 1;
         let Some(timer) = TimerKey::decode(bytes) else { return Ok(()) };
         let Some(kind) = TimerKind::from_number(timer.kind) else { return Ok(()) };
         if self.id.stage == TaskStage::Swarm {
             return self.fire_counter(timer, kind, bytes, record.meta.offset.0);
         }
-        let id = if let Some(id) = self.cache.find_key(self.id, timer.subject) {
+        let id = if let Some(id) = self.work.cache.find_key(self.id, timer.subject) {
             id
         } else {
             // What is the key of no session is none in the cache either.
@@ -159,7 +143,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             self.load(subject, timer.subject)?
         };
         // A timer of a session that is gone: nothing is left to do.
-        if !self.cache.get_mut(id).is_some_and(|entry| entry.session.has_begun) {
+        if !self.work.cache.get_mut(id).is_some_and(|entry| entry.session.has_begun) {
             return Ok(());
         }
         let cause = Cause { offset: record.meta.offset.0, at: timer.due, record_time: timer.due };
@@ -181,10 +165,10 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     }
 
     pub(crate) fn load(&mut self, subject: SubjectKey, key: &[u8]) -> Result<EntryId, StoreError> {
-        let history_steps = self.machine.policy().history_steps;
-        self.cache.make_room(self.store)?;
-        let loaded = stored::load(self.store, self.id, key, history_steps)?;
-        Ok(self.cache.insert(self.id, subject, key, loaded, history_steps))
+        let history_steps = self.work.machine.policy().history_steps;
+        self.work.cache.make_room(&mut self.work.store)?;
+        let loaded = stored::load(&self.work.store, self.id, key, history_steps)?;
+        Ok(self.work.cache.insert(self.id, subject, key, loaded, history_steps))
     }
 
     pub(crate) fn apply(
@@ -194,50 +178,50 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         cause: Cause,
         culprit: impl FnOnce() -> Culprit,
     ) -> Result<(), Stop> {
-        let Some(entry) = self.cache.get_mut(id) else { return Ok(()) };
-        let (machine, effects) = (&mut *self.machine, &mut *self.effects);
+        let Some(entry) = self.work.cache.get_mut(id) else { return Ok(()) };
+        let (machine, effects) = (&mut self.work.machine, &mut self.work.effects);
         effects.clear();
         entry.begin();
         let held = &mut **entry;
         if guarded(|| machine.apply(&held.subject, &mut held.session, input, effects)).is_err() {
             // Half changed: nobody may see it again.
             if entry.touch() {
-                self.overlay.note_dirty(id);
+                self.work.overlay.note_dirty(id);
             }
-            return Err(Stop::Handled(Handled::Panicked(culprit())));
+            return Err(Stop::Panicked(culprit()));
         }
-        self.overlay.note_rewritten(entry.session.changed_steps.len().saturating_sub(1));
+        self.work.overlay.note_rewritten(entry.session.changed_steps.len().saturating_sub(1));
         if entry.touch() {
-            self.overlay.note_dirty(id);
+            self.work.overlay.note_dirty(id);
         }
         move_timers(self.task, &effects.timers, entry.session_key());
         if effects.forgotten {
             entry.forget(machine.policy().history_steps);
-            self.overlay.stats.sessions_forgotten += 1;
+            self.work.overlay.stats.sessions_forgotten += 1;
         }
         let at = (self.id, RecordOffset(cause.offset));
-        send_commands(at, self.task, self.encoder, self.overlay, &mut effects.commands, cause.record_time);
+        send_commands(at, self.task, &self.work.encoder, &mut self.work.overlay, &mut effects.commands, cause.record_time);
         if effects.verdicts_changed
-            && let Some(row) = self.encoder.row(&entry.subject, &Row::of_head(&entry.session.head), cause.at, self.id)
+            && let Some(row) = self.work.encoder.row(&entry.subject, InForce::of_head(&entry.session.head), cause.at, self.id)
         {
-            self.overlay.set_row(self.id, row);
-            self.overlay.command_waits = true;
+            self.work.overlay.set_row(self.id, row);
+            self.work.overlay.command_waits = true;
         }
-        if self.settings.swarm {
+        if self.work.settings.swarm {
             for call in effects.counts.drain(..) {
-                self.overlay.bytes += self.overlay.sums.add(call, machine.policy());
+                self.work.overlay.bytes += self.work.overlay.sums.add(call, machine.policy());
             }
             if let Some(reset) = effects.swarm_reset.take() {
-                self.overlay.bytes += self.overlay.sums.reset(reset, cause.record_time);
+                self.work.overlay.bytes += self.work.overlay.sums.reset(reset, cause.record_time);
             }
         }
         for finding in effects.findings.drain(..) {
-            note_finding(&mut self.overlay.stats, &finding);
-            self.overlay.audit.push(Audited { task: self.id, offset: cause.offset, finding });
+            note_finding(&mut self.work.overlay.stats, &finding);
+            self.work.overlay.audit.push(Audited { task: self.id, offset: cause.offset, finding });
         }
-        note_counters(&mut self.overlay.stats, &effects.counters);
-        self.task.census.note(&effects.counters, effects.forgotten, self.store, self.id)?;
-        self.cache.touched(id);
+        self.work.overlay.stats.note(&effects.counters);
+        self.task.census.note(&effects.counters, effects.forgotten, &self.work.store, self.id)?;
+        self.work.cache.touched(id);
         Ok(())
     }
 
@@ -249,30 +233,34 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         if is_sign && self.task.window.note_malformed(sender) {
             self.trip("too many senders send what is no event")?;
         }
-        let is_whole =
-            self.task.letters.admits((&sender.name(), LETTERS_WHOLE_PER_MINUTE), record.meta.timestamp, self.store, self.id)?;
+        let is_whole = self.task.letters.admits(
+            (&sender.name(), LETTERS_WHOLE_PER_MINUTE),
+            record.meta.timestamp,
+            &self.work.store,
+            self.id,
+        )?;
         let ordinal = self.task.count_output(dead_letter_id(record).as_bytes());
-        let letter = self.encoder.dead_letter((record, is_whole), rejected, self.id, ordinal);
-        let stats = &mut self.overlay.stats;
+        let letter = self.work.encoder.dead_letter((record, is_whole), rejected, self.id, ordinal);
+        let stats = &mut self.work.overlay.stats;
         bump(&mut stats.rejected, rejected.reason as usize);
         stats.limit_dead_letters += u64::from(letter.headers.get("dlq.bytes").is_some());
-        self.overlay.push_letter((self.id, record.meta.offset), letter);
+        self.work.overlay.push_output((self.id, record.meta.offset), letter);
         Ok(())
     }
 
     /// Counts an event; false where its tenant has had its share. A reset is never refused: it lifts blocks.
     fn is_within_limit(&mut self, event: &Event<'_>) -> Result<bool, Stop> {
         let tenant = event.tenant.as_deref().unwrap_or_default();
-        let limit = self.machine.policy().tenants.events_per_minute(tenant);
+        let limit = self.work.machine.policy().tenants.events_per_minute(tenant);
         match limit.filter(|_| !matches!(event.kind, EventKind::Reset(_))) {
-            Some(limit) => Ok(self.task.tenants.admits((tenant, limit), event.record_time, self.store, self.id)?),
+            Some(limit) => Ok(self.task.tenants.admits((tenant, limit), event.record_time, &self.work.store, self.id)?),
             None => Ok(true),
         }
     }
 
-    fn trip(&self, why: &'static str) -> Result<(), Stop> {
-        match self.settings.breaker {
-            Breaker::Stop => Err(Stop::Handled(Handled::Tripped(why))),
+    fn trip(&self, why: &str) -> Result<(), Stop> {
+        match self.work.settings.breaker {
+            Breaker::Stop => Err(Stop::Tripped(why.to_owned())),
             Breaker::Report => Ok(()),
         }
     }
@@ -282,30 +270,6 @@ fn note_finding(stats: &mut Stats, finding: &Finding) {
     if let Some(by_mode) = stats.detections.get_mut(usize::from(finding.detector.number())) {
         bump(by_mode, finding.mode as usize);
     }
-}
-
-fn note_counters(stats: &mut Stats, counters: &loopwarden_core::engine::EngineCounters) {
-    stats.duplicates += u64::from(counters.duplicate);
-    stats.late += u64::from(counters.late);
-    stats.clamped += u64::from(counters.clamped);
-    stats.seq_gaps += u64::from(counters.seq_gap);
-    stats.seq_disorder += u64::from(counters.seq_disorder);
-    stats.orphan_results += u64::from(counters.orphan_result);
-    stats.sessions_begun += u64::from(counters.session_began);
-    if let Some(by) = counters.denied {
-        bump(&mut stats.denied, by as usize);
-    }
-    if let Some(ack) = counters.ack {
-        bump(&mut stats.acks, ack as usize);
-    }
-    if let Some((detector, answer)) = counters.nudge_response
-        && let Some(answers) = stats.obeyed.get_mut(usize::from(detector.number()))
-    {
-        bump(answers, answer as usize);
-    }
-    stats.limit_blocks += u64::from(counters.block_left_out);
-    stats.loop_tokens = stats.loop_tokens.saturating_add(counters.loop_tokens);
-    stats.loop_cost_micro_usd = stats.loop_cost_micro_usd.saturating_add(counters.loop_cost_micro_usd);
 }
 
 fn count_event(stats: &mut Stats, record: &Record<'_>, event: &Event<'_>, settings: &LaneSettings) {
@@ -327,16 +291,22 @@ fn count_event(stats: &mut Stats, record: &Record<'_>, event: &Event<'_>, settin
         EventKind::Ack(_) => (Kind::Ack, true, true),
     };
     bump(&mut stats.events, kind as usize);
-    let [args, result, time, agent] = &mut stats.without;
-    *args += u64::from(!has_args);
-    *result += u64::from(!has_result);
-    *time += u64::from(!event.has_time);
-    *agent += u64::from(!event.has_agent);
+    let has = [
+        (Without::Args, has_args),
+        (Without::Result, has_result),
+        (Without::Time, event.has_time),
+        (Without::Agent, event.has_agent),
+    ];
+    for (what, has_it) in has {
+        count(&mut stats.without, what as usize, u64::from(!has_it));
+    }
     stats.in_seconds += u64::from(event.has_time && event.time.looks_like_seconds());
     stats.limit_texts += u64::from(event.texts_cut);
     let key = record.meta.key.unwrap_or_default();
     stats.key_mismatch += u64::from(key != event.session_id.as_bytes());
     if let Some(partitions) = settings.partitions {
-        bump(&mut stats.placement, usize::from(partition_of(key, partitions.session) != record.meta.partition));
+        let is_there = partition_of(key, partitions.session) == record.meta.partition;
+        let placement = if is_there { Placement::Murmur2 } else { Placement::Other };
+        bump(&mut stats.placement, placement as usize);
     }
 }

@@ -14,9 +14,9 @@ use loopwarden_state::report::{SOURCES_HEADER, SwarmRecord, decode_sources, is_r
 use loopwarden_state::swarm::{CounterKind, Floor};
 use loopwarden_state::{KeyFamily, StateStore, StoreError, TimerKey, swarm};
 
-use crate::encode::Row;
+use crate::encode::InForce;
 use crate::memory::counters::CounterId;
-use crate::stage::context::{Handled, Stage, Stop};
+use crate::stage::context::{RecordContext, Stop};
 use crate::stage::effects::{move_timers, send_commands};
 use crate::stage::poison::{Culprit, guarded};
 use crate::stage::processor::Machine;
@@ -92,10 +92,10 @@ const fn kind_of(key: &SwarmCallKey) -> CounterKind {
     }
 }
 
-impl<S: StateStore, M: Machine> Stage<'_, S, M> {
+impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
     /// Takes a record of `swarm-counts`.
     pub(crate) fn swarm_record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
-        if let (Some(sources), Some(header)) = (self.settings.sources(), header(record, SOURCES_HEADER)) {
+        if let (Some(sources), Some(header)) = (self.work.settings.sources(), header(record, SOURCES_HEADER)) {
             return self.sources_moved(record, sources, header);
         }
         let key = record.meta.key.unwrap_or_default();
@@ -118,12 +118,12 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
 
     fn time_passes(&mut self, record: &Record<'_>, incoming: &Incoming) {
         let time = incoming.time();
-        if self.settings.sources().is_some() {
-            let (time, calls_max) = (time.minus_ms(self.settings.lateness_ms), self.settings.lag_calls_max);
+        if self.work.settings.sources().is_some() {
+            let (time, calls_max) = (time.minus_ms(self.work.settings.lateness_ms), self.work.settings.lag_calls_max);
             self.task.sources.note(incoming.recorded(record), time, incoming.calls(), calls_max);
             self.follow_sources();
         } else {
-            self.task.advance_watermark(time, self.settings.lateness_ms);
+            self.task.advance_watermark(time, self.work.settings.lateness_ms);
         }
     }
 
@@ -153,7 +153,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             Incoming::Report(of, report) => {
                 self.report(record, &of, key.to_vec(), report)?;
                 self.task.window.note_event();
-                self.overlay.stats.swarm_reports += 1;
+                self.work.overlay.stats.swarm_reports += 1;
             }
             Incoming::Reset(time) => {
                 self.swarm_reset(record, key, time)?;
@@ -164,10 +164,10 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     }
 
     fn report(&mut self, record: &Record<'_>, of: &SwarmCallKey, key: Vec<u8>, mut report: SwarmReport) -> Result<(), Stop> {
-        if let Some(life_ms) = self.swarm.pane_life_ms(of) {
+        if let Some(life_ms) = self.work.swarm.pane_life_ms(of) {
             let watermark = self.task.now.watermark;
             // What the slowest source would still have let pass.
-            let released = self.settings.sources().map_or(watermark, |_| self.task.sources.released());
+            let released = self.work.settings.sources().map_or(watermark, |_| self.task.sources.released());
             let (mut late, mut lagging) = (0, 0);
             report.entries.retain(|entry| {
                 let dies = entry.pane.plus_ms(life_ms);
@@ -178,20 +178,20 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 }
                 false
             });
-            self.overlay.stats.swarm_late += late;
-            self.overlay.stats.limit_swarm_lag += lagging;
+            self.work.overlay.stats.swarm_late += late;
+            self.work.overlay.stats.limit_swarm_lag += lagging;
         }
         if report.entries.is_empty() {
             return Ok(());
         }
         let id = (self.id, key);
-        let place = self.counters.find(&id, self.store)?;
-        if self.counters.get(place)?.seen.is_none()
+        let place = self.work.counters.find(&id, &self.work.store)?;
+        if self.work.counters.get(place)?.seen.is_none()
             && let SwarmCallKey::Swarm { tenant, swarm_id, .. } = of
         {
             let swarm = SwarmReset { tenant: tenant.clone(), swarm_id: swarm_id.clone(), time: EventTime(0) };
-            let floor = self.counters.floor(&(self.id, reset_key(&swarm)), self.store)?;
-            self.counters.get(place)?.counter.floor = floor.map(|floor| floor.time);
+            let floor = self.work.counters.floor(&(self.id, reset_key(&swarm)), &self.work.store)?;
+            self.work.counters.get(place)?.counter.floor = floor.map(|floor| floor.time);
         }
         let at = report.entries.iter().map(|entry| entry.last).max().unwrap_or_default().max(report.record_time);
         let cause = Cause { offset: record.meta.offset.0, at, record_time: report.record_time };
@@ -203,7 +203,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     /// then the record is read again, and those that have it already are skipped.
     fn swarm_reset(&mut self, record: &Record<'_>, swarm: &[u8], time: EventTime) -> Result<(), Stop> {
         let floor_id = (self.id, swarm.to_vec());
-        let floor = self.counters.floor(&floor_id, self.store)?;
+        let floor = self.work.counters.floor(&floor_id, &self.work.store)?;
         if floor.is_some_and(|floor| floor.time > time) {
             return Ok(());
         }
@@ -213,9 +213,9 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let (mut from, mut is_over, mut applied) = (swarm.to_vec(), false, 0);
         while !is_over {
             let (mut keys, mut failed, mut next) = (Vec::new(), None, None);
-            let counters = &*self.counters;
+            let counters = &self.work.counters;
             let task = self.id;
-            self.store.scan(task, KeyFamily::SwarmCounter, swarm, &from, &mut |key, value| {
+            self.work.store.scan(task, KeyFamily::SwarmCounter, swarm, &from, &mut |key, value| {
                 if keys.len() == RESET_COUNTERS {
                     next = Some(key.to_vec());
                     return ControlFlow::Break(());
@@ -236,17 +236,17 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             is_over = next.is_none();
             from = next.unwrap_or(from);
             if is_over {
-                keys.extend(self.counters.dirty_from(self.id, swarm, swarm));
+                keys.extend(self.work.counters.dirty_from(self.id, swarm, swarm));
             }
             for key in keys {
                 let Some(of) = parse_report_key(&key) else { continue };
                 let id = (self.id, key);
-                let place = self.counters.find(&id, self.store)?;
-                if self.counters.get(place)?.counter.floor >= Some(time) {
+                let place = self.work.counters.find(&id, &self.work.store)?;
+                if self.work.counters.get(place)?.counter.floor >= Some(time) {
                     continue;
                 }
-                if applied > 0 && self.overlay.is_full(self.settings) {
-                    return Err(Stop::Handled(Handled::Full));
+                if applied > 0 && self.work.overlay.is_full(&self.work.settings) {
+                    return Err(Stop::Full);
                 }
                 applied += 1;
                 let culprit = || Culprit::Record(cause.offset);
@@ -257,23 +257,23 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     }
 
     fn set_floor(&mut self, id: &(TaskId, Vec<u8>), before: Option<Floor>, time: EventTime) -> Result<(), Stop> {
-        let due = self.swarm.floor_life_ms().map(|life_ms| time.plus_ms(life_ms));
+        let due = self.work.swarm.floor_life_ms().map(|life_ms| time.plus_ms(life_ms));
         let timer = |due| TimerChange { kind: TimerKind::Panes, was: before.and_then(|floor| floor.due), now: due };
         move_timers(self.task, &[timer(due)], &id.1);
         // One that is kept for ever leaves by its age where there are too many, like a counter: else floors alone would fill the task.
         let until = due.unwrap_or(time);
         let seen =
-            self.task.seen.note((CounterKind::Swarm, &id.1), before.map(|floor| floor.seen), until, self.store, self.id)?;
-        self.counters.set_floor(id, Some(Floor { time, due, seen }));
-        self.overlay.bytes += SUM_BYTES;
+            self.task.seen.note((CounterKind::Swarm, &id.1), before.map(|floor| floor.seen), until, &self.work.store, self.id)?;
+        self.work.counters.set_floor(id, Some(Floor { time, due, seen }));
+        self.work.overlay.bytes += SUM_BYTES;
         self.make_room_for(CounterKind::Swarm, &id.1, seen)
     }
 
     fn forget_floor(&mut self, id: &(TaskId, Vec<u8>), floor: Floor) -> Result<(), Stop> {
         move_timers(self.task, &[TimerChange { kind: TimerKind::Panes, was: floor.due, now: None }], &id.1);
-        self.task.seen.forget((CounterKind::Swarm, &id.1), floor.seen, self.store, self.id)?;
-        self.counters.set_floor(id, None);
-        self.overlay.bytes += SUM_BYTES;
+        self.task.seen.forget((CounterKind::Swarm, &id.1), floor.seen, &self.work.store, self.id)?;
+        self.work.counters.set_floor(id, None);
+        self.work.overlay.bytes += SUM_BYTES;
         Ok(())
     }
 
@@ -281,11 +281,11 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     pub(crate) fn fire_counter(&mut self, timer: TimerKey<'_>, kind: TimerKind, bytes: &[u8], offset: u64) -> Result<(), Stop> {
         let id = (self.id, timer.subject.to_vec());
         let Some(of) = parse_report_key(timer.subject) else {
-            let floor = self.counters.floor(&id, self.store)?;
+            let floor = self.work.counters.floor(&id, &self.work.store)?;
             return floor.filter(|floor| floor.due == Some(timer.due)).map_or(Ok(()), |floor| self.forget_floor(&id, floor));
         };
-        let place = self.counters.find(&id, self.store)?;
-        if self.counters.get(place)?.seen.is_none() {
+        let place = self.work.counters.find(&id, &self.work.store)?;
+        if self.work.counters.get(place)?.seen.is_none() {
             return Ok(());
         }
         let cause = Cause { offset, at: timer.due, record_time: timer.due };
@@ -301,8 +301,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         cause: Cause,
         culprit: impl FnOnce() -> Culprit,
     ) -> Result<(), Stop> {
-        let entry = self.counters.get(place)?;
-        let (engine, effects) = (self.swarm, &mut *self.effects);
+        let entry = self.work.counters.get(place)?;
+        let (engine, effects) = (&self.work.swarm, &mut self.work.effects);
         effects.clear();
         let was = entry.seen;
         let had_verdicts = !entry.counter.verdicts.is_empty();
@@ -318,34 +318,37 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let is_nothing = was.is_none() && counter.panes.is_empty() && counter.periods.is_empty();
         let now = engine.kept_until(of, counter);
         let is_row = effects.verdicts_changed || (effects.forgotten && had_verdicts);
-        let row = is_row.then(|| self.encoder.row(&of.subject(), &Row::of_counter(counter), cause.at, self.id)).flatten();
+        let row = is_row.then(|| self.work.encoder.row(&of.subject(), InForce::of_counter(counter), cause.at, self.id)).flatten();
         if effects.forgotten || is_nothing {
             entry.clear();
         }
-        self.overlay.bytes += SUM_BYTES + self.counters.touched(place, touched);
+        self.work.overlay.bytes += SUM_BYTES + self.work.counters.touched(place, touched);
         if !is_applied {
-            return Err(Stop::Handled(Handled::Panicked(culprit())));
+            return Err(Stop::Panicked(culprit()));
         }
-        move_timers(self.task, &self.effects.timers, key);
+        move_timers(self.task, &self.work.effects.timers, key);
         let at = (self.id, RecordOffset(cause.offset));
-        send_commands(at, self.task, self.encoder, self.overlay, &mut self.effects.commands, cause.record_time);
+        send_commands(
+            at,
+            self.task,
+            &self.work.encoder,
+            &mut self.work.overlay,
+            &mut self.work.effects.commands,
+            cause.record_time,
+        );
         if let Some(row) = row {
-            self.overlay.set_row(self.id, row);
-            self.overlay.command_waits = true;
+            self.work.overlay.set_row(self.id, row);
+            self.work.overlay.command_waits = true;
         }
-        let noted = self.effects.counters;
-        self.overlay.stats.swarm_late += u64::from(noted.swarm_late);
-        self.overlay.stats.limit_swarm_lag += u64::from(noted.swarm_lag);
-        self.overlay.stats.limit_swarm_workers += u64::from(noted.swarm_further);
-        self.overlay.stats.limit_swarm_steps += u64::from(noted.swarm_steps);
+        self.work.overlay.stats.note(&self.work.effects.counters);
         let subject = (kind_of(of), key);
-        match (was, self.effects.forgotten) {
+        match (was, self.work.effects.forgotten) {
             _ if is_nothing => Ok(()),
-            (Some(was), true) => Ok(self.task.seen.forget(subject, was, self.store, self.id)?),
+            (Some(was), true) => Ok(self.task.seen.forget(subject, was, &self.work.store, self.id)?),
             (None, true) => Ok(()),
             (was, false) => {
-                let seen = self.task.seen.note(subject, was, now, self.store, self.id)?;
-                self.counters.get(place)?.seen = Some(seen);
+                let seen = self.task.seen.note(subject, was, now, &self.work.store, self.id)?;
+                self.work.counters.get(place)?.seen = Some(seen);
                 if was.is_none() { self.make_room_for(kind_of(of), key, seen) } else { Ok(()) }
             }
         }
@@ -354,15 +357,15 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     /// Drops what was unseen longest while there is more than may be kept, of tenants that have more than their share; the newcomer only
     /// where it stands alone, or where too many come first that are to be spared.
     fn make_room_for(&mut self, kind: CounterKind, newcomer: &[u8], until: EventTime) -> Result<(), Stop> {
-        let keys_max = self.swarm.keys_max(match kind {
+        let keys_max = self.work.swarm.keys_max(match kind {
             CounterKind::Swarm => Detector::SwarmRepeat,
             CounterKind::Fleet => Detector::FleetRate,
         });
         let mut spared = 0;
-        while self.task.seen.count(kind, self.store, self.id)? > keys_max {
-            let Some(first) = self.task.seen.first(kind, self.store, self.id)? else { return Ok(()) };
+        while self.task.seen.count(kind, &self.work.store, self.id)? > keys_max {
+            let Some(first) = self.task.seen.first(kind, &self.work.store, self.id)? else { return Ok(()) };
             let mut subject = swarm::seen_subject(&first).to_vec();
-            if !self.task.seen.is_over_share((kind, &subject), keys_max, self.store, self.id)? {
+            if !self.task.seen.is_over_share((kind, &subject), keys_max, &self.work.store, self.id)? {
                 if spared < SPARED_MAX {
                     spared += 1;
                     self.spare_subject(kind, &(self.id, subject), until)?;
@@ -372,7 +375,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             }
             let is_newcomer = subject == newcomer;
             self.drop_subject(kind, &(self.id, subject))?;
-            self.overlay.stats.limit_swarm_keys += 1;
+            self.work.overlay.stats.limit_swarm_keys += 1;
             if is_newcomer {
                 return Ok(());
             }
@@ -383,47 +386,49 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     /// A counter, or a swarm's floor, of a tenant that has no more than its share is not to go for others: it stands behind them.
     fn spare_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>), until: EventTime) -> Result<(), Stop> {
         if parse_report_key(&id.1).is_none() {
-            if let Some(floor) = self.counters.floor(id, self.store)? {
+            if let Some(floor) = self.work.counters.floor(id, &self.work.store)? {
                 let seen = self.task.seen.spare((kind, &id.1), floor.seen, until);
-                self.counters.set_floor(id, Some(Floor { seen, ..floor }));
-                self.overlay.bytes += SUM_BYTES;
+                self.work.counters.set_floor(id, Some(Floor { seen, ..floor }));
+                self.work.overlay.bytes += SUM_BYTES;
             }
             return Ok(());
         }
-        let place = self.counters.find(id, self.store)?;
+        let place = self.work.counters.find(id, &self.work.store)?;
         let was = self.seen_of(place)?;
         let seen = self.task.seen.spare((kind, &id.1), was, until);
-        self.counters.get(place)?.seen = Some(seen);
-        self.overlay.bytes += SUM_BYTES + self.counters.touched(place, []);
+        self.work.counters.get(place)?.seen = Some(seen);
+        self.work.overlay.bytes += SUM_BYTES + self.work.counters.touched(place, []);
         Ok(())
     }
 
     fn seen_of(&mut self, place: CounterId) -> Result<EventTime, Stop> {
-        let seen = self.counters.get(place)?.seen;
+        let seen = self.work.counters.get(place)?.seen;
         Ok(seen.ok_or_else(|| StoreError::Corrupt(format!("{}: a counter in the order of counters does not exist", self.id)))?)
     }
 
     fn drop_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>)) -> Result<(), Stop> {
         let Some(of) = parse_report_key(&id.1) else {
-            let floor = self.counters.floor(id, self.store)?;
+            let floor = self.work.counters.floor(id, &self.work.store)?;
             return floor.map_or(Ok(()), |floor| self.forget_floor(id, floor));
         };
         let at = self.task.now.watermark;
-        let place = self.counters.find_without_panes(id, self.store)?;
+        let place = self.work.counters.find_without_panes(id, &self.work.store)?;
         let was = self.seen_of(place)?;
-        let entry = self.counters.get(place)?;
+        let entry = self.work.counters.get(place)?;
         let had_verdicts = !entry.counter.verdicts.is_empty();
         entry.counter.verdicts.clear();
-        let row = had_verdicts.then(|| self.encoder.row(&of.subject(), &Row::of_counter(&entry.counter), at, self.id)).flatten();
+        let row = had_verdicts
+            .then(|| self.work.encoder.row(&of.subject(), InForce::of_counter(&entry.counter), at, self.id))
+            .flatten();
         let timers = entry.counter.timers;
         entry.clear();
-        self.overlay.bytes += SUM_BYTES + self.counters.touched(place, []);
+        self.work.overlay.bytes += SUM_BYTES + self.work.counters.touched(place, []);
         for kind in TimerKind::OF_COUNTER {
             move_timers(self.task, &[TimerChange { kind, was: timers.due(kind), now: None }], &id.1);
         }
-        self.task.seen.forget((kind, &id.1), was, self.store, self.id)?;
+        self.task.seen.forget((kind, &id.1), was, &self.work.store, self.id)?;
         if let Some(row) = row {
-            self.overlay.set_row(self.id, row);
+            self.work.overlay.set_row(self.id, row);
         }
         Ok(())
     }

@@ -106,6 +106,7 @@ fn split(report: SwarmReport) -> Vec<SwarmReport> {
 #[cfg(test)]
 mod tests {
     use loopwarden_core::engine::IdentityRecipe;
+    use loopwarden_core::identity::CallRules;
 
     use super::*;
 
@@ -120,7 +121,7 @@ mod tests {
         };
         let report = SwarmReport {
             tool: "t".to_owned(),
-            recipe: IdentityRecipe::Args,
+            recipe: IdentityRecipe::Args(CallRules::default()),
             record_time: EventTime(9),
             entries: (0..5_000).map(entry).collect(),
         };

@@ -21,7 +21,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     pub(crate) fn sources_due_in(&self, now_ms: u64) -> Option<u64> {
         let has_sources = self.settings.sources().is_some()
             && self.log.swarm_partitions() > 0
-            && self.work.tasks.running().any(|(id, _)| id.stage == Stage::Session);
+            && self.tasks.running().any(|(id, _)| id.stage == Stage::Session);
         has_sources.then(|| self.sources.due_ms.saturating_sub(now_ms))
     }
 
@@ -34,8 +34,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let (wall_ms, ends) = (clock.wall_ms(), self.log.input_ends());
         let ends: BTreeMap<TaskId, InputEnd> = ends.into_iter().map(|end| (end.task, end)).collect();
         let mut read = 0;
-        let Self { work, keeping, sources: pacing, .. } = self;
-        for (id, task) in work.tasks.running_mut().filter(|(id, _)| id.stage == Stage::Session) {
+        let Self { tasks, keeping, sources: pacing, .. } = self;
+        for (id, task) in tasks.running_mut().filter(|(id, _)| id.stage == Stage::Session) {
             read += task.next().0;
             // Records of one millisecond may be read in two commits. A clock of a producer that runs ahead says nothing.
             let of_records = Some(task.reading.recorded.0.saturating_sub(1)).filter(|recorded| *recorded <= wall_ms);
@@ -57,7 +57,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// What the log knew of a task's end before it was started says nothing of where it stands now.
     pub(crate) fn note_started(&mut self, id: TaskId, clock: &dyn Clock) {
-        if let Some(task) = self.work.tasks.get_mut(id) {
+        if let Some(task) = self.tasks.get_mut(id) {
             task.reading.started_ms = clock.wall_ms();
         }
         self.keeping.is_read(id);

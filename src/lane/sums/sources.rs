@@ -7,8 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use loopwarden_core::event::EventTime;
+use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_core::limits::SWARM_TIMES_MAX;
+use loopwarden_state::{Change, StoreError};
+
+use crate::task::uncommitted::Uncommitted;
 
 /// The least step between two watermarks that are waited for. Milliseconds.
 const STEP_MS: i64 = 1_000;
@@ -144,13 +147,18 @@ pub(crate) struct Reading {
     pub(crate) sent: i64,
 }
 
-impl Reading {
-    pub(crate) fn committed(&mut self) {
+impl Uncommitted for Reading {
+    /// No store keeps it.
+    fn changes(&mut self, _: TaskId, _: &mut Vec<Change>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn committed(&mut self) {
         self.committed = self.recorded;
         self.sent = self.to_send.take().unwrap_or(self.sent);
     }
 
-    pub(crate) fn rewind(&mut self) {
+    fn rewind(&mut self) {
         self.recorded = self.committed;
         self.to_send = None;
     }

@@ -5,6 +5,8 @@ use loopwarden_core::engine::EngineCounters;
 use loopwarden_core::event::TaskId;
 use loopwarden_state::{Change, StateStore, StoreError, swarm};
 
+use crate::task::uncommitted::{Uncommitted, Versioned};
+
 /// Sessions, and those with a live block in force.
 pub(crate) type Counts = [u64; 2];
 
@@ -12,20 +14,17 @@ pub(crate) type Counts = [u64; 2];
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     /// `None` = to be read.
-    now: Option<Counts>,
-    committed: Option<Counts>,
+    counts: Versioned<Option<Counts>>,
 }
 
 impl Census {
     /// Counts as of now.
     pub(crate) fn load(&mut self, store: &impl StateStore, task: TaskId) -> Result<&mut Counts, StoreError> {
-        if self.now.is_none() {
+        if self.counts.is_none() {
             let stored = store.get(task, &swarm::counts_key())?;
-            let counts = stored.map_or(Ok(Counts::default()), |bytes| swarm::decode_counts(&bytes))?;
-            self.committed = Some(counts);
-            self.now = Some(counts);
+            self.counts = Versioned::new(Some(stored.map_or(Ok(Counts::default()), |bytes| swarm::decode_counts(&bytes))?));
         }
-        Ok(self.now.get_or_insert_default())
+        Ok(self.counts.get_or_insert_default())
     }
 
     /// What an input of a session did to them.
@@ -46,11 +45,12 @@ impl Census {
         *blocked = blocked.saturating_add_signed(i64::from(counters.blocked_delta));
         Ok(())
     }
+}
 
-    /// Gives away what changed since the last commit.
-    pub(crate) fn changes(&self, task: TaskId, out: &mut Vec<Change>) -> Result<(), StoreError> {
-        if let Some(counts) = self.now
-            && self.now != self.committed
+impl Uncommitted for Census {
+    fn changes(&mut self, task: TaskId, out: &mut Vec<Change>) -> Result<(), StoreError> {
+        if let Some(counts) = *self.counts
+            && self.counts.is_changed()
         {
             // Nothing is no record: whether a session that is gone was ever seen by a commit depends on where commits fell.
             let value = if counts == Counts::default() { None } else { Some(swarm::encode_counts(counts)?) };
@@ -59,12 +59,12 @@ impl Census {
         Ok(())
     }
 
-    pub(crate) const fn committed(&mut self) {
-        self.committed = self.now;
+    fn committed(&mut self) {
+        self.counts.committed();
     }
 
-    pub(crate) const fn rewind(&mut self) {
-        self.now = self.committed;
+    fn rewind(&mut self) {
+        self.counts.rewind();
     }
 }
 

@@ -8,4 +8,5 @@ pub(crate) mod share;
 pub(crate) mod state;
 pub(crate) mod tasks;
 pub(crate) mod timers;
+pub(crate) mod uncommitted;
 pub(crate) mod view;

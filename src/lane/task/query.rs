@@ -55,8 +55,8 @@ pub struct CounterView {
 /// What is in force as of the last commit.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// State rows, as they are published.
-    pub rows: Vec<String>,
+    /// JSON of state rows, as they are published.
+    pub rows: Vec<Vec<u8>>,
     /// Whether there may be others than these.
     pub more: bool,
 }

@@ -3,24 +3,25 @@
 use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_state::{Change, StateKey, StateStore, StoreError, TenantMinute};
 
+use crate::task::uncommitted::{Uncommitted, Versioned};
+
 /// What a task counts for each name.
 #[derive(Debug)]
 pub(crate) struct Share {
     key: StateKey,
     /// `None` = to be read, where it is needed.
-    now: Option<TenantMinute>,
-    committed: Option<TenantMinute>,
+    minute: Versioned<Option<TenantMinute>>,
 }
 
 impl Share {
     /// Events of tenants, in a task of the session stage.
-    pub(crate) const fn of_events() -> Self {
-        Self { key: TenantMinute::key(), now: None, committed: None }
+    pub(crate) fn of_events() -> Self {
+        Self { key: TenantMinute::key(), minute: Versioned::default() }
     }
 
     /// Dead letters of senders that hold their records.
     pub(crate) fn of_letters() -> Self {
-        Self { key: TenantMinute::letters_key(), now: None, committed: None }
+        Self { key: TenantMinute::letters_key(), minute: Versioned::default() }
     }
 
     /// Counts what a record of `name` brought; false where it has had its `limit`.
@@ -31,31 +32,29 @@ impl Share {
         store: &impl StateStore,
         task: TaskId,
     ) -> Result<bool, StoreError> {
-        if self.now.is_none() {
+        if self.minute.is_none() {
             let stored = store.get(task, &self.key)?;
-            self.committed = Some(stored.map_or(Ok(TenantMinute::default()), |bytes| TenantMinute::decode(&bytes))?);
-            self.now.clone_from(&self.committed);
+            self.minute = Versioned::new(Some(stored.map_or(Ok(TenantMinute::default()), |bytes| TenantMinute::decode(&bytes))?));
         }
-        Ok(self.now.get_or_insert_default().admits(recorded, name, limit))
+        Ok(self.minute.get_or_insert_default().admits(recorded, name, limit))
     }
+}
 
-    /// Gives away what changed since the last commit.
-    pub(crate) fn changes(&self, task: TaskId, out: &mut Vec<Change>) -> Result<(), StoreError> {
-        if let Some(now) = &self.now
-            && self.now != self.committed
+impl Uncommitted for Share {
+    fn changes(&mut self, task: TaskId, out: &mut Vec<Change>) -> Result<(), StoreError> {
+        if let Some(minute) = &*self.minute
+            && self.minute.is_changed()
         {
-            out.push(Change { task, key: self.key.clone(), value: Some(now.encode()?) });
+            out.push(Change { task, key: self.key.clone(), value: Some(minute.encode()?) });
         }
         Ok(())
     }
 
-    pub(crate) fn committed(&mut self) {
-        if self.committed != self.now {
-            self.committed.clone_from(&self.now);
-        }
+    fn committed(&mut self) {
+        self.minute.committed();
     }
 
-    pub(crate) fn rewind(&mut self) {
-        self.now.clone_from(&self.committed);
+    fn rewind(&mut self) {
+        self.minute.rewind();
     }
 }

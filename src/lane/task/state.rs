@@ -2,7 +2,7 @@
 
 use loopwarden_core::event::{EventTime, NextOffset, RecordOffset, TaskId};
 use loopwarden_core::policy::Policy;
-use loopwarden_state::Position;
+use loopwarden_state::{Change, Position, StoreError};
 
 use crate::memory::seen::Seen;
 use crate::stage::poison::DeadLetterWindow;
@@ -11,6 +11,7 @@ use crate::task::census::Census;
 use crate::task::lease::Lease;
 use crate::task::share::Share;
 use crate::task::timers::TimerQueue;
+use crate::task::uncommitted::{Uncommitted, Versioned};
 
 /// A task in a state. Only [`Running`] processes records.
 #[derive(Debug)]
@@ -40,13 +41,11 @@ pub struct Running {
     pub(crate) tenants: Share,
     /// Dead letters of senders that hold their records.
     pub(crate) letters: Share,
-    pub(crate) window: DeadLetterWindow,
-    pub(crate) window_committed: DeadLetterWindow,
+    pub(crate) window: Versioned<DeadLetterWindow>,
     /// What a task of the session stage says of its source watermark.
     pub(crate) reading: Reading,
     /// What a task of the swarm stage knows of all of them.
-    pub(crate) sources: Sources,
-    pub(crate) sources_committed: Sources,
+    pub(crate) sources: Versioned<Sources>,
     /// The Position itself must be committed before anything else (first start, rule R5).
     pub(crate) is_unwritten: bool,
     /// A reset that reaches more agents than one commit takes: its record is read again, and only the agents tell how far it got.
@@ -76,8 +75,8 @@ impl Task<Restoring> {
 
     /// Its state is complete: it may run from this Position on.
     pub(crate) fn run(self, position: Position, is_unwritten: bool) -> Task<Running> {
-        let sources = Sources::after(position.watermark);
         let state = Running {
+            sources: Versioned::new(Sources::after(position.watermark)),
             committed: position.clone(),
             now: position,
             timers: TimerQueue::new(),
@@ -85,11 +84,8 @@ impl Task<Restoring> {
             census: Census::default(),
             tenants: Share::of_events(),
             letters: Share::of_letters(),
-            window: DeadLetterWindow::default(),
-            window_committed: DeadLetterWindow::default(),
+            window: Versioned::default(),
             reading: Reading::default(),
-            sources: sources.clone(),
-            sources_committed: sources,
             is_unwritten,
             halfway: None,
         };
@@ -154,33 +150,29 @@ impl Running {
             || self.seen.is_touched()
     }
 
+    /// All that changes between two commits, besides the Position; in the order in which a commit writes it.
+    fn parts(&mut self) -> [&mut dyn Uncommitted; 8] {
+        let Self { timers, seen, census, tenants, letters, window, reading, sources, .. } = self;
+        [timers, seen, census, tenants, letters, window, reading, sources]
+    }
+
+    /// Gives away what the store lacks, but the Position.
+    pub(crate) fn changes(&mut self, task: TaskId, out: &mut Vec<Change>) -> Result<(), StoreError> {
+        self.parts().into_iter().try_for_each(|part| part.changes(task, out))
+    }
+
     /// Back to the last commit.
     pub(crate) fn rewind(&mut self) {
-        self.now = self.committed.clone();
-        self.timers.rewind();
-        self.seen.rewind();
-        self.census.rewind();
-        self.tenants.rewind();
-        self.letters.rewind();
-        self.window = self.window_committed.clone();
-        self.reading.rewind();
-        self.sources.clone_from(&self.sources_committed);
+        self.now.clone_from(&self.committed);
         self.halfway = None;
+        self.parts().into_iter().for_each(Uncommitted::rewind);
     }
 
     /// What happened since the last commit is true.
     pub(crate) fn committed(&mut self) {
         self.committed.clone_from(&self.now);
-        self.window_committed.clone_from(&self.window);
         self.is_unwritten = false;
-        self.seen.committed();
-        self.census.committed();
-        self.tenants.committed();
-        self.letters.committed();
-        self.reading.committed();
-        if self.sources_committed != self.sources {
-            self.sources_committed.clone_from(&self.sources);
-        }
+        self.parts().into_iter().for_each(Uncommitted::committed);
     }
 
     pub(crate) fn next(&self) -> NextOffset {

@@ -161,10 +161,10 @@ impl Tasks {
     }
 
     /// Stops a running task until a person has seen to it.
-    pub(crate) fn poison(&mut self, id: TaskId, why: &str) {
+    pub(crate) fn poison(&mut self, id: TaskId, why: String) {
         if let Some(Slot::Running(task)) = self.slots.remove(&id) {
             tracing::error!(task = %id, code = "E0301", why, next = %task.state.next(), "task stopped");
-            self.slots.insert(id, Slot::Poisoned(task.poison(why.to_owned())));
+            self.slots.insert(id, Slot::Poisoned(task.poison(why)));
         }
     }
 

@@ -6,6 +6,7 @@ use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_state::{Change, KeyFamily, StateStore, StoreError, TimerKey};
 
 use crate::memory::sorted::SortedKeys;
+use crate::task::uncommitted::Uncommitted;
 
 /// Timers of a task.
 #[derive(Debug)]
@@ -52,14 +53,17 @@ impl TimerQueue {
     pub(crate) fn is_changed(&self) -> bool {
         self.keys.is_changed()
     }
+}
 
-    /// Gives away the timers changed since the last commit: the one being staged writes them, or they are rewound.
-    pub(crate) fn changes(&mut self, task: TaskId, out: &mut Vec<Change>) {
+impl Uncommitted for TimerQueue {
+    fn changes(&mut self, task: TaskId, out: &mut Vec<Change>) -> Result<(), StoreError> {
         self.keys.changes(task, out);
+        Ok(())
     }
 
-    /// The changes never happened.
-    pub(crate) fn rewind(&mut self) {
+    fn committed(&mut self) {}
+
+    fn rewind(&mut self) {
         *self = Self::new();
     }
 }
@@ -115,13 +119,13 @@ mod tests {
         // What the store has must be taken out of it, also when it comes back in between.
         queue.set(&timer(7));
         let mut changes = Vec::new();
-        queue.changes(TASK, &mut changes);
+        queue.changes(TASK, &mut changes).unwrap();
         store.commit(std::mem::take(&mut changes)).unwrap();
         assert!(!queue.is_changed());
         queue.remove(&timer(7).encode());
         queue.set(&timer(7));
         queue.remove(&timer(7).encode());
-        queue.changes(TASK, &mut changes);
+        queue.changes(TASK, &mut changes).unwrap();
         assert_eq!(changes.iter().map(|change| change.value.is_none()).collect::<Vec<_>>(), [true]);
     }
 
@@ -154,7 +158,7 @@ mod tests {
                     },
                     Op::Commit => {
                         let mut changes = Vec::new();
-                        queue.changes(TASK, &mut changes);
+                        queue.changes(TASK, &mut changes).unwrap();
                         store.commit(changes).unwrap();
                         committed = model.clone();
                         let mut stored = BTreeSet::new();

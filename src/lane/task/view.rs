@@ -5,36 +5,39 @@ use std::ops::ControlFlow;
 use loopwarden_core::engine::{SwarmReset, TimerKind};
 use loopwarden_core::event::{EventTime, Stage as EventStage, TaskId};
 use loopwarden_core::limits::{AGENTS_SHOWN, COUNTERS_SHOWN, HTTP_ROWS_MAX, IN_FORCE_TIMERS_MAX};
+use loopwarden_log::Log;
 use loopwarden_state::report::{parse_report_key, reset_key};
 use loopwarden_state::swarm::CounterKind;
 use loopwarden_state::{KeyFamily, StateStore, StoreError, TimerKey, session, swarm};
 
-use crate::encode::Row;
+use crate::encode::InForce;
+use crate::stage::context::Work;
 use crate::stage::processor::Machine;
-use crate::stage::work::Work;
 use crate::task::census::Counts;
 use crate::task::query::{AgentView, Ask, CounterView, Standing, TaskState, TaskView};
 use crate::task::state::Running;
 use crate::task::tasks::Slot;
+use crate::thread::lane::Lane;
 
-impl<S: StateStore, M: Machine> Work<S, M> {
+impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     pub(crate) fn answer(&mut self, ask: Ask) {
         match ask {
-            Ask::Tasks(reply) => drop(reply.try_send(self.task_views())),
+            Ask::Tasks(reply) => drop(reply.try_send(self.tasks())),
             Ask::Session { tenant, session_id, reply } => {
-                let agents = self.cache.write_back(&mut self.store).and_then(|()| self.agents(tenant.as_deref(), &session_id));
+                let agents =
+                    self.work.cache.write_back(&mut self.work.store).and_then(|()| self.agents(tenant.as_deref(), &session_id));
                 drop(reply.try_send(agents));
             }
             Ask::Swarm { tenant, swarm_id, reply } => drop(reply.try_send(self.counters_of(&tenant, &swarm_id))),
             Ask::Standing(reply) => {
-                let found = self.cache.write_back(&mut self.store).and_then(|()| self.in_force());
+                let found = self.work.cache.write_back(&mut self.work.store).and_then(|()| self.in_force());
                 drop(reply.try_send(found.map(|found| vec![found])));
             }
         }
     }
 
     /// Its tasks as of their last commit.
-    pub(crate) fn task_views(&self) -> Vec<TaskView> {
+    pub fn tasks(&self) -> Vec<TaskView> {
         let view = |(id, slot): (TaskId, &Slot)| {
             let (state, position) = match slot {
                 Slot::Waiting | Slot::Restoring { .. } => (TaskState::Restoring, None),
@@ -47,8 +50,8 @@ impl<S: StateStore, M: Machine> Work<S, M> {
     }
 
     /// Sessions of its tasks, and live blocks in force; one read of the store for a task that has not counted yet.
-    pub(crate) fn census(&mut self) -> [u64; 2] {
-        let Work { tasks, store, .. } = self;
+    pub fn census(&mut self) -> [u64; 2] {
+        let Self { tasks, work: Work { store, .. }, .. } = self;
         let of =
             |(id, task): (TaskId, &mut Running)| task.census.load(store, id).map_or_else(|_| Counts::default(), |counts| *counts);
         let add = |[sessions, blocks]: Counts, [more, of_them]: Counts| [sessions + more, blocks + of_them];
@@ -56,8 +59,8 @@ impl<S: StateStore, M: Machine> Work<S, M> {
     }
 
     /// Counters of its swarm tasks; one read of the store for a task that has not counted yet.
-    pub(crate) fn swarm_counters(&mut self) -> u64 {
-        let Work { tasks, store, .. } = self;
+    pub fn swarm_counters(&mut self) -> u64 {
+        let Self { tasks, work: Work { store, .. }, .. } = self;
         let of = |(id, task): (TaskId, &mut Running)| {
             let mut count = |kind| task.seen.count(kind, store, id).unwrap_or_default();
             count(CounterKind::Swarm) + count(CounterKind::Fleet)
@@ -72,14 +75,14 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         let mut found = Vec::new();
         for id in self.tasks.running_ids().into_iter().filter(|id| id.stage == EventStage::Swarm) {
             let mut keys = Vec::new();
-            self.store.scan(id, KeyFamily::SwarmCounter, &prefix, &prefix, &mut |key, _| {
+            self.work.store.scan(id, KeyFamily::SwarmCounter, &prefix, &prefix, &mut |key, _| {
                 keys.push(key.to_vec());
                 if keys.len() < COUNTERS_SHOWN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
             for key in keys {
                 let fingerprint = key.get(prefix.len()..).map(String::from_utf8_lossy).unwrap_or_default().into_owned();
-                if let Some(loaded) = swarm::load(&self.store, id, &key)? {
-                    let held = loaded.counter.newest_window(&self.machine.policy().detectors.swarm_repeat);
+                if let Some(loaded) = swarm::load(&self.work.store, id, &key)? {
+                    let held = loaded.counter.newest_window(&self.work.machine.policy().detectors.swarm_repeat);
                     found.push(CounterView { task: id, fingerprint, counter: loaded.counter, held });
                 }
             }
@@ -96,7 +99,7 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         let mut left = IN_FORCE_TIMERS_MAX;
         for id in self.tasks.running_ids() {
             let mut subjects = Vec::new();
-            self.store.scan(id, KeyFamily::Timer, &[], &[], &mut |key, _| {
+            self.work.store.scan(id, KeyFamily::Timer, &[], &[], &mut |key, _| {
                 if left == 0 || found.rows.len() + subjects.len() >= HTTP_ROWS_MAX {
                     found.more = true;
                     return ControlFlow::Break(());
@@ -116,32 +119,32 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         Ok(found)
     }
 
-    fn row_of(&self, id: TaskId, key: &[u8]) -> Result<Option<String>, StoreError> {
+    fn row_of(&self, id: TaskId, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         if id.stage == EventStage::Session {
-            let loaded = session::load(&self.store, id, key, self.machine.policy().history_steps)?;
+            let loaded = session::load(&self.work.store, id, key, self.work.machine.policy().history_steps)?;
             let of = session::subject_of(key).zip(loaded);
             return Ok(of.and_then(|(of, loaded)| {
                 let head = &loaded.session.head;
-                Row::of_head(head).text(&of, head.time)
+                InForce::of_head(head).json(&of, head.time)
             }));
         }
-        let of = parse_report_key(key).zip(swarm::load(&self.store, id, key)?);
-        Ok(of.and_then(|(of, loaded)| Row::of_counter(&loaded.counter).text(&of.subject(), loaded.counter.time)))
+        let of = parse_report_key(key).zip(swarm::load(&self.work.store, id, key)?);
+        Ok(of.and_then(|(of, loaded)| InForce::of_counter(&loaded.counter).json(&of.subject(), loaded.counter.time)))
     }
 
     fn agents(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, StoreError> {
         let prefix = session::agents_prefix(tenant, session_id);
-        let history_steps = self.machine.policy().history_steps;
+        let history_steps = self.work.machine.policy().history_steps;
         let mut agents = Vec::new();
         for id in self.tasks.running_ids() {
             let mut keys = Vec::new();
-            self.store.scan(id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, _| {
+            self.work.store.scan(id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, _| {
                 keys.push(key.to_vec());
                 if keys.len() < AGENTS_SHOWN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
             for key in keys {
                 if let (Some(subject), Some(loaded)) =
-                    (session::subject_of(&key), session::load(&self.store, id, &key, history_steps)?)
+                    (session::subject_of(&key), session::load(&self.work.store, id, &key, history_steps)?)
                 {
                     agents.push(AgentView { task: id, subject, session: loaded.session });
                 }

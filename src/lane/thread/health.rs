@@ -52,7 +52,7 @@ impl Health {
 
 /// How long one kind of thing has been going wrong.
 #[derive(Debug, Default)]
-pub struct RetryState {
+pub(crate) struct RetryState {
     pub(crate) in_row: u32,
     since: Since,
     last_ms: u64,
@@ -62,7 +62,7 @@ pub struct RetryState {
 
 impl RetryState {
     /// Notes a failure; true when it has gone on for too long. A lane that had nothing to do after one has not failed since.
-    pub fn is_exhausted_by(&mut self, now_ms: u64) -> bool {
+    pub(crate) fn is_exhausted_by(&mut self, now_ms: u64) -> bool {
         if now_ms.saturating_sub(self.last_ms) > APART_MS {
             self.reset();
         }
@@ -72,29 +72,29 @@ impl RetryState {
     }
 
     /// Pause before the next try. Milliseconds.
-    pub fn backoff_ms(&self) -> u64 {
+    pub(crate) fn backoff_ms(&self) -> u64 {
         let doublings = self.in_row.saturating_sub(1).min(6);
         (BACKOFF_MS << doublings).min(BACKOFF_MS_MAX)
     }
 
     /// Failures of the present row; none where the last one lies so far back that the next would begin another.
-    pub const fn in_row_at(&self, now_ms: u64) -> u32 {
+    pub(crate) const fn in_row_at(&self, now_ms: u64) -> u32 {
         if now_ms.saturating_sub(self.last_ms) > APART_MS { 0 } else { self.in_row }
     }
 
     /// Whether nothing has failed for a while. Of many partitions one may fail at each try, between good answers of the others.
-    pub const fn is_quiet(&self, now_ms: u64) -> bool {
+    pub(crate) const fn is_quiet(&self, now_ms: u64) -> bool {
         now_ms.saturating_sub(self.last_ms) > QUIET_MS
     }
 
     /// It works again.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.in_row = 0;
         self.since = Since::default();
     }
 
     /// Notes that it was fenced; true when that was too often for chance.
-    pub fn is_replaced(&mut self, now_ms: u64) -> bool {
+    pub(crate) fn is_replaced(&mut self, now_ms: u64) -> bool {
         self.fenced_ms.retain(|before| now_ms.saturating_sub(*before) < FENCED_WITHIN_MS);
         self.fenced_ms.push(now_ms);
         self.fenced_ms.len() >= FENCED_MAX

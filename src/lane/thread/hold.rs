@@ -9,7 +9,8 @@ use loopwarden_state::StateStore;
 
 use crate::settings::Clock;
 use crate::stage::processor::Machine;
-use crate::thread::lane::{Exit, Lane, Phase};
+use crate::thread::exit::Exit;
+use crate::thread::lane::{Lane, Phase};
 use crate::thread::pace::{Keeping, Pace};
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
@@ -23,9 +24,9 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     pub(crate) fn set_pace(&self) {
         let Some(sources) = self.settings.sources() else { return };
         let half = self.settings.lag_calls_max / 2;
-        let swarm = self.work.tasks.running().filter(|(id, _)| id.stage == Stage::Swarm);
-        let keeping = swarm.filter(|(_, task)| task.sources_committed.held() > half);
-        let slowest = keeping.filter_map(|(_, task)| task.sources_committed.slowest(sources)).min();
+        let swarm = self.tasks.running().filter(|(id, _)| id.stage == Stage::Swarm);
+        let keeping = swarm.filter(|(_, task)| task.sources.as_committed().held() > half);
+        let slowest = keeping.filter_map(|(_, task)| task.sources.as_committed().slowest(sources)).min();
         self.keeping.pace.set(self.keeping.lane, slowest.map(|slowest| slowest.saturating_add(SWARM_LAG_AHEAD_MS)));
     }
 
@@ -44,7 +45,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if limit.is_none() && keeping.held.is_empty() {
             return Ok(());
         }
-        let events = self.work.tasks.running().filter(|(id, _)| id.stage == Stage::Session);
+        let events = self.tasks.running().filter(|(id, _)| id.stage == Stage::Session);
         let ahead: BTreeSet<TaskId> =
             events.filter(|(_, task)| limit.is_some_and(|limit| task.reading.recorded.0 > limit)).map(|(id, _)| id).collect();
         let stop: Vec<TaskId> = ahead.difference(&self.keeping.held).copied().collect();

@@ -1,5 +1,12 @@
-//! One lane: one thread's worth of log, tasks and sessions, as a closed loop over one enum. A production thread calls [`Lane::turn`]
-//! until it ends; tests and the simulator do the same, with a clock of their own.
+//! One lane: one thread's worth of log, tasks and sessions, as a closed loop over one enum.
+//!
+//! Who runs a lane calls [`Lane::turn`] until it has [`Turn::Ended`], and nothing else has to come in between: a turn does one thing, and
+//! waits in a poll at most. A thread of a [`Fleet`](crate::Fleet) does so, tests and the simulator too, with a clock of their own. What a
+//! lane does follows from the answers of its log, of its restorer and of its orders; of the clock only *when* it commits and tries again.
+//!
+//! - What others see is committed: [`Lane::stats`], [`Lane::tasks`] and answers to [`Order::Ask`] hold nothing of the overlay.
+//! - Every failure of the log has its fate (`on_log_error`): the lane tries again, gives its tasks up and goes on, or ends with an [`Exit`].
+//! - Once ended it holds no task and no lease. What it had not committed never happened; another lane reads it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,67 +17,29 @@ use loopwarden_core::engine::SessionEngine;
 use loopwarden_core::event::{Reason, TaskId};
 use loopwarden_core::limits::POLL_RECORDS_MAX;
 use loopwarden_core::policy::Policy;
-use loopwarden_log::{E_DAMAGED, Flow, Log, LogError, LogEvent};
-use loopwarden_state::{Position, StateStore, StoreError};
+use loopwarden_log::{Flow, Log, LogError, LogEvent};
+use loopwarden_state::{Position, StateStore};
 
 use crate::commit::pacing::CommitPacing;
 use crate::commit::recent::Recent;
+use crate::foreign::processor::Foreign;
 use crate::metrics::stats::Stats;
 use crate::restore::workers::{Answer, Restorer};
 use crate::settings::{Clock, LaneSettings};
+use crate::stage::context::{Interrupt, Work};
 use crate::stage::poison::{KillerFile, Suspect};
 use crate::stage::processor::Machine;
-use crate::stage::work::{Interrupt, Work};
 use crate::sums::sources::SourcePacing;
 use crate::task::lease::Leases;
-use crate::task::query::{Ask, TaskView};
+use crate::task::query::Ask;
 use crate::task::tasks::Tasks;
+use crate::thread::exit::Exit;
 use crate::thread::health::Health;
 use crate::thread::pace::Keeping;
 
 /// Records of a poll from one look at the clock to the next, while a command waits. Under load one nearly always waits, and a look for
 /// each record would be a part of its cost; so many records take far less time than the shortest pause between two commits.
 const RECORDS_PER_LOOK: usize = 16;
-
-/// Why a lane ended. The process ends with it, except for the first two.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Exit {
-    /// Bounded input was read to its end, and all of it is committed.
-    #[error("end of input")]
-    Done,
-    /// It was told to.
-    #[error("stopped")]
-    Stopped,
-    /// Another process has this identity.
-    #[error("E0501: fenced: {0}")]
-    Fenced(String),
-    /// The store failed; the changelog has what is missing.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Configuration, permission, a vanished topic, moved offsets.
-    #[error("{code}: {message}")]
-    Fatal {
-        /// Documented code.
-        code: &'static str,
-        /// What happened, where, what to do.
-        message: String,
-    },
-    /// It could not go on, and restarting may help.
-    #[error("{0}")]
-    Failed(String),
-}
-
-/// Where nothing can be tried again: trouble that may pass ends the lane too.
-impl From<LogError> for Exit {
-    fn from(error: LogError) -> Self {
-        match error {
-            LogError::Transient(cause) | LogError::OutOfRange(cause) => Self::Failed(cause),
-            LogError::Lost(cause) => Self::Fenced(cause),
-            LogError::Damaged(message) => Self::Fatal { code: E_DAMAGED, message },
-            LogError::Fatal { code, message } => Self::Fatal { code, message },
-        }
-    }
-}
 
 /// What a turn came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +101,7 @@ pub(crate) enum Phase {
 pub struct Lane<L, S, M = SessionEngine> {
     pub(crate) log: L,
     pub(crate) work: Work<S, M>,
+    pub(crate) tasks: Tasks,
     pub(crate) settings: Arc<LaneSettings>,
     pub(crate) pacing: CommitPacing,
     pub(crate) phase: Phase,
@@ -154,10 +124,10 @@ pub struct Lane<L, S, M = SessionEngine> {
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// A lane over a log and a store. `leases` is shared by the lanes of the process.
     pub fn new(log: L, store: S, machine: M, restorer: Box<dyn Restorer>, leases: Leases, settings: Arc<LaneSettings>) -> Self {
-        let work = Work::new(store, machine, Tasks::new(restorer, leases), &settings);
         Self {
             log,
-            work,
+            work: Work::new(store, machine, Arc::clone(&settings)),
+            tasks: Tasks::new(restorer, leases),
             pacing: CommitPacing::new(settings.trigger),
             settings,
             phase: Phase::Feeding,
@@ -186,6 +156,12 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         self
     }
 
+    /// Makes events of a foreign topic of the records it reads, instead of judging them.
+    pub fn with_foreign(mut self, foreign: Foreign) -> Self {
+        self.work.foreign = Some(foreign);
+        self
+    }
+
     /// Notes what it applies in a file, and treats as poison what kept killing the process (rule I11).
     pub fn with_killer_file(mut self, file: KillerFile, suspects: &[Suspect]) -> Self {
         self.work.guard(file, suspects);
@@ -196,8 +172,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats.clone();
         stats.skipped += self.work.skipped;
-        let [hits, misses] = &mut stats.cache;
-        (*hits, *misses) = (self.work.cache.hits, self.work.cache.misses);
+        stats.cache = self.work.cache.look_ups;
         stats
     }
 
@@ -208,7 +183,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// Changelog offsets that restores still have to read, by stage: session, swarm.
     pub fn restore_left(&self) -> [u64; 2] {
-        self.work.tasks.restore_left()
+        self.tasks.restore_left()
     }
 
     /// Bytes of the overlay, and of the cache.
@@ -228,22 +203,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// Whether every task it was given is running, none is stopped, and records flow.
     pub fn is_ready(&self) -> bool {
-        self.exit.is_none() && !self.is_held_up() && self.work.tasks.is_all_running()
-    }
-
-    /// Its tasks as of their last commit.
-    pub fn tasks(&self) -> Vec<TaskView> {
-        self.work.task_views()
-    }
-
-    /// Sessions of its tasks, and live blocks in force; one read of the store for a task that has not counted yet.
-    pub fn census(&mut self) -> [u64; 2] {
-        self.work.census()
-    }
-
-    /// Counters of its swarm tasks; one read of the store for a task that has not counted yet.
-    pub fn swarm_counters(&mut self) -> u64 {
-        self.work.swarm_counters()
+        self.exit.is_none() && !self.is_held_up() && self.tasks.is_all_running()
     }
 
     /// Does the next thing: at most one event, one poll, one commit. Waits only in a poll.
@@ -272,10 +232,10 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if let Some(order) = self.orders.as_ref().and_then(|orders| orders.try_recv().ok()) {
             return LaneEvent::Ordered(order);
         }
-        if let Some(answer) = self.work.tasks.poll(clock) {
+        if let Some(answer) = self.tasks.poll(clock) {
             return LaneEvent::Restored(answer);
         }
-        if let Some(id) = self.work.tasks.freed() {
+        if let Some(id) = self.tasks.freed() {
             return LaneEvent::Leased(id);
         }
         let now_ms = clock.mono_ms();
@@ -291,14 +251,14 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             Phase::Reopening { at_ms, .. } if *at_ms <= now_ms => return LaneEvent::ReopenDue,
             Phase::Reopening { at_ms, .. } => wait_ms = wait_ms.min(at_ms - now_ms),
         }
-        if self.work.tasks.needs_turns() {
+        if self.tasks.needs_turns() {
             wait_ms = wait_ms.min(5);
         }
         LaneEvent::Polled(self.poll(Duration::from_millis(wait_ms), clock))
     }
 
     fn poll(&mut self, wait: Duration, clock: &dyn Clock) -> Result<LogEvent, LogError> {
-        let Self { log, work, settings, pacing, phase, .. } = self;
+        let Self { log, work, tasks, pacing, phase, .. } = self;
         let is_feeding = *phase == Phase::Feeding;
         let mut is_cut = false;
         let mut taken = 0_usize;
@@ -308,7 +268,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 work.strayed += 1;
                 return Flow::Continue;
             }
-            let flow = work.record(id, record, settings);
+            let flow = work.record(tasks, id, record);
             taken += 1;
             let is_due = taken.is_multiple_of(RECORDS_PER_LOOK) && work.overlay.command_waits && pacing.is_over(clock);
             is_cut = flow == Flow::Stop || is_due;
@@ -338,7 +298,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             LaneEvent::Interrupted(interrupt) => self.on_interrupt(interrupt, clock)?,
             LaneEvent::Ordered(order) => self.on_order(order, clock)?,
             LaneEvent::Restored(answer) => self.on_restored(answer, clock)?,
-            LaneEvent::Leased(id) => self.work.tasks.restore(id),
+            LaneEvent::Leased(id) => self.tasks.restore(id),
             LaneEvent::CommitDue => self.commit(clock)?,
             LaneEvent::Resume => self.resume(clock)?,
             LaneEvent::ReopenDue => self.reopen(clock)?,
@@ -378,7 +338,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             }
             Interrupt::Tripped(id, why) => {
                 self.commit(clock)?;
-                self.work.tasks.poison(id, why);
+                self.tasks.poison(id, why);
                 self.log.pause(id).or_else(|error| self.on_log_error(error, clock))
             }
             Interrupt::Store(error) => Err(Exit::Store(error)),
@@ -400,11 +360,12 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                     // What could not be committed is decided by the new policy: everything is read again when the lane goes on.
                     self.drop_overlay();
                 }
-                self.work.swap_policy(policy, &self.settings)?;
+                self.work.swap_policy(policy)?;
+                self.tasks.adopt(self.work.machine.policy());
                 Ok(())
             }
             Order::Ask(ask) => {
-                self.work.answer(ask);
+                self.answer(ask);
                 Ok(())
             }
         }
@@ -436,7 +397,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// Reads a running task from where it stands; to be tried again after a pause if the log is in trouble.
     pub(crate) fn start(&mut self, id: TaskId, clock: &dyn Clock) -> Result<(), Exit> {
-        let Some(task) = self.work.tasks.get(id) else { return Ok(()) };
+        let Some(task) = self.tasks.get(id) else { return Ok(()) };
         if self.phase != Phase::Feeding {
             // Everything starts together when the lane goes on.
             return Ok(());
@@ -468,7 +429,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// Lets records flow again.
     pub(crate) fn resume(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
         self.phase = Phase::Feeding;
-        self.work.tasks.running_ids().into_iter().try_for_each(|id| self.start(id, clock))?;
+        self.tasks.running_ids().into_iter().try_for_each(|id| self.start(id, clock))?;
         if self.phase == Phase::Feeding {
             self.health.standstill.reset();
         }
@@ -476,10 +437,10 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     fn on_end(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
-        if self.phase != Phase::Feeding || self.work.tasks.is_restoring() {
+        if self.phase != Phase::Feeding || self.tasks.is_restoring() {
             return Ok(());
         }
-        if self.settings.run_timers_at_end && !self.work.has_run_timers(&self.settings) {
+        if self.settings.run_timers_at_end && !self.work.has_run_timers(&mut self.tasks) {
             return Ok(());
         }
         let has_work = self.has_work();

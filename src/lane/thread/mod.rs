@@ -1,5 +1,6 @@
 //! A lane as a thread: it polls, commits, takes and gives back tasks, and says how it is.
 
+pub(crate) mod exit;
 pub(crate) mod health;
 pub(crate) mod hold;
 pub(crate) mod lane;

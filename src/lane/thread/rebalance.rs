@@ -4,12 +4,13 @@ use loopwarden_core::event::TaskId;
 use loopwarden_log::{Log, LogError};
 use loopwarden_state::{Position, StateStore};
 
-use crate::metrics::stats::{Rebalance, bump, stage_at};
+use crate::metrics::stats::{Rebalance, Resolved, bump, count, note_us, stage_at};
 use crate::restore::outcome::RestoreError;
 use crate::restore::workers::Answer;
 use crate::settings::Clock;
 use crate::stage::processor::Machine;
-use crate::thread::lane::{Exit, Lane, Phase};
+use crate::thread::exit::Exit;
+use crate::thread::lane::{Lane, Phase};
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// B2: take them, paused, and restore their state.
@@ -21,7 +22,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             return self.refused(error, clock);
         }
         for id in ids {
-            self.work.tasks.insert(*id);
+            self.tasks.insert(*id);
         }
         Ok(())
     }
@@ -29,18 +30,15 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// R6: the state is complete; run.
     pub(crate) fn on_restored(&mut self, answer: Answer, clock: &dyn Clock) -> Result<(), Exit> {
         let id = answer.id;
-        let Some(result) = self.work.tasks.accept(answer) else { return Ok(()) };
+        let Some(result) = self.tasks.accept(answer) else { return Ok(()) };
         let ready = match result {
             Ok(ready) => ready,
             Err(RestoreError::Store(error)) => return Err(Exit::Store(error)),
             Err(RestoreError::Stop { code, message }) => return Err(Exit::Fatal { code, message }),
         };
         self.stats.restores += 1;
-        let stage = stage_at(id.stage);
-        if let (Some(bytes), Some(time)) = (self.stats.restore_bytes.get_mut(stage), self.stats.restore_time.get_mut(stage)) {
-            *bytes += ready.bytes;
-            time.note_us(ready.took_us);
-        }
+        count(&mut self.stats.restore_bytes, stage_at(id.stage), ready.bytes);
+        note_us(&mut self.stats.restore_time, stage_at(id.stage), ready.took_us);
         self.resolve_unknown(id, &ready.position);
         if let Some((from, to)) = ready.lost {
             tracing::error!(task = %id, code = "E0503", from, to, "input was deleted before it was read");
@@ -51,8 +49,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             range_ms = ready.waited.range_ms, group_ms = ready.waited.group_ms, read_ms = ready.waited.read_ms, "task restored");
         let mut task = ready.task.run(ready.position, ready.is_first);
         task.adopt(self.work.machine.policy());
-        self.work.tasks.run(task);
-        if !self.work.tasks.is_restoring()
+        self.tasks.run(task);
+        if !self.tasks.is_restoring()
             && let Some(since_us) = self.rebalancing_since_us.take()
         {
             self.note_rebalance(Rebalance::Assigned, since_us, clock);
@@ -65,7 +63,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let Some(wanted) = self.unknown.remove(&id) else { return };
         let is_committed = (wanted.next_offset, wanted.watermark, wanted.outputs)
             == (position.next_offset, position.watermark, position.outputs);
-        bump(&mut self.stats.unknown_resolved, usize::from(!is_committed));
+        let resolved = if is_committed { Resolved::Committed } else { Resolved::Aborted };
+        bump(&mut self.stats.unknown_resolved, resolved as usize);
         self.unknown.clear();
         if is_committed {
             // As any other commit: the next failure is the first of its row.
@@ -96,7 +95,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             self.release(*id);
         }
         self.log.unassign(ids).or_else(|error| self.refused(error, clock))?;
-        self.work.tasks.running_ids().into_iter().try_for_each(|id| self.start(id, clock))?;
+        self.tasks.running_ids().into_iter().try_for_each(|id| self.start(id, clock))?;
         self.note_rebalance(kind, since_us, clock);
         Ok(())
     }
@@ -108,7 +107,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if let Err(error @ (LogError::Lost(_) | LogError::Fatal { .. })) = joined {
             return Err(error.into());
         }
-        let lost = self.work.tasks.ids();
+        let lost = self.tasks.ids();
         if !lost.is_empty() {
             tracing::warn!(cause, tasks = lost.len(), "the place in the group is lost");
             self.count_rebalance(Rebalance::Lost, &lost);
@@ -134,8 +133,17 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         }
     }
 
+    /// A running task's store is no longer known to be right: what is held of it is dropped, and it is read back from the log.
+    pub(crate) fn restore_again(&mut self, id: TaskId) {
+        if self.tasks.restore_again(id) {
+            self.work.forget(id);
+        }
+    }
+
     fn release(&mut self, id: TaskId) {
-        self.work.release(id);
+        self.tasks.release(id);
+        self.work.forget(id);
+        self.work.marks.remove_task(id);
         self.unknown.remove(&id);
         if let Phase::Reopening { restore, .. } = &mut self.phase {
             restore.remove(&id);
@@ -143,19 +151,15 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     pub(crate) fn release_all(&mut self) {
-        self.work.tasks.ids().into_iter().for_each(|id| self.release(id));
+        self.tasks.ids().into_iter().for_each(|id| self.release(id));
     }
 
     fn note_rebalance(&mut self, kind: Rebalance, since_us: u64, clock: &dyn Clock) {
-        if let Some(histogram) = self.stats.rebalance_time.get_mut(kind as usize) {
-            histogram.note_us(clock.mono_us().saturating_sub(since_us));
-        }
+        note_us(&mut self.stats.rebalance_time, kind as usize, clock.mono_us().saturating_sub(since_us));
     }
 
     fn count_rebalance(&mut self, kind: Rebalance, ids: &[TaskId]) {
         bump(&mut self.stats.rebalances, kind as usize);
-        if let Some(moved) = self.stats.tasks_moved.get_mut(kind as usize) {
-            *moved += ids.len() as u64;
-        }
+        count(&mut self.stats.tasks_moved, kind as usize, ids.len() as u64);
     }
 }

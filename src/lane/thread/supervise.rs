@@ -1,7 +1,7 @@
 //! Lanes as threads: start, orders, heartbeat, end. One lane that ends by itself ends them all; a lane that hangs ends the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::thread::JoinHandle;
@@ -11,12 +11,14 @@ use loopwarden_core::policy::Policy;
 use loopwarden_log::{InputEnd, Log, clock};
 use loopwarden_state::StateStore;
 
+use crate::foreign::report::IntakeReport;
 use crate::metrics::stats::Stats;
 use crate::settings::Clock;
 use crate::stage::poison::guarded;
 use crate::stage::processor::Machine;
 use crate::task::query::{Ask, TaskView};
-use crate::thread::lane::{Exit, Lane, Order, Turn};
+use crate::thread::exit::Exit;
+use crate::thread::lane::{Lane, Order, Turn};
 
 /// A lane silent for longer is hung, and the process ends (rule C11). Milliseconds.
 const HEARTBEAT_MS_MAX: u64 = 30_000;
@@ -68,8 +70,8 @@ pub struct LaneReport {
     pub is_held_up: bool,
     /// How long a broker has not answered, where that is too long. Milliseconds.
     pub silent_ms: Option<u64>,
-    /// Partitions of an input that have stopped themselves. A lane tells that of its tasks.
-    pub stopped: usize,
+    /// Its foreign topic, where it reads one. Its tasks are none of the group of the lanes that judge, and are not listed.
+    pub intake: Option<IntakeReport>,
     /// Where the inputs of its tasks end, as far as known.
     pub ends: Vec<InputEnd>,
     /// Changelog offsets that restores still have to read, by stage: session, swarm.
@@ -114,29 +116,19 @@ impl LaneHandle {
     }
 }
 
-/// What a thread of a fleet runs: turn after turn, until one has ended it.
-pub trait Worker {
-    /// Takes orders from a channel.
-    fn listen(&mut self, orders: Receiver<Order>);
-
-    /// Does the next thing; waits in a poll at most.
-    fn turn(&mut self, clock: &dyn Clock) -> Turn;
-
+impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// What it shows of itself.
-    fn report(&mut self) -> LaneReport;
-}
-
-impl<L: Log, S: StateStore, M: Machine> Worker for Lane<L, S, M> {
-    fn listen(&mut self, orders: Receiver<Order>) {
-        self.orders = Some(orders);
-    }
-
-    fn turn(&mut self, clock: &dyn Clock) -> Turn {
-        Self::turn(self, clock)
-    }
-
-    fn report(&mut self) -> LaneReport {
+    pub fn report(&mut self) -> LaneReport {
         let (overlay_bytes, cache_bytes) = self.bytes();
+        if let Some(foreign) = &self.work.foreign {
+            return LaneReport {
+                intake: Some(foreign.report(&self.stats, &self.tasks, &self.log.input_ends())),
+                overlay_bytes,
+                has_opened: true,
+                is_held_up: self.is_held_up() || self.tasks.is_restoring(),
+                ..LaneReport::default()
+            };
+        }
         LaneReport {
             stats: self.stats(),
             tasks: self.tasks(),
@@ -146,7 +138,7 @@ impl<L: Log, S: StateStore, M: Machine> Worker for Lane<L, S, M> {
             has_opened: true,
             is_held_up: self.is_held_up(),
             silent_ms: self.log().silent_ms(),
-            stopped: 0,
+            intake: None,
             ends: self.log().input_ends(),
             restore_left: self.restore_left(),
             census: self.census(),
@@ -176,7 +168,10 @@ impl Fleet {
     ///
     /// # Errors
     /// The thread could not be started.
-    pub fn spawn<W: Worker>(&mut self, make: impl FnOnce() -> Result<W, Exit> + Send + 'static) -> std::io::Result<()> {
+    pub fn spawn<L: Log, S: StateStore, M: Machine>(
+        &mut self,
+        make: impl FnOnce() -> Result<Lane<L, S, M>, Exit> + Send + 'static,
+    ) -> std::io::Result<()> {
         let number = self.handles.len();
         let (orders, receiver) = sync_channel(ORDERS_MAX);
         // A start waits for brokers and for an old transaction, with bounds of its own that add up to more than a heartbeat may.
@@ -187,10 +182,7 @@ impl Fleet {
         let thread = thread::Builder::new().name(format!("lane-{number}"));
         self.threads.push(thread.spawn(move || {
             let run = || match make() {
-                Ok(mut worker) => {
-                    worker.listen(receiver);
-                    run(worker, clock, &handle)
-                }
+                Ok(lane) => run(lane.with_orders(receiver), clock, &handle),
                 Err(exit) => exit,
             };
             let exit = guarded(run).unwrap_or_else(|_| Exit::Failed("a lane panicked".to_owned()));
@@ -206,6 +198,9 @@ impl Fleet {
     /// # Errors
     /// The thread could not be started.
     pub fn watch(&mut self) -> std::io::Result<()> {
+        if self.handles.is_empty() {
+            return Ok(());
+        }
         let (sender, stop) = sync_channel::<()>(1);
         let beats: Vec<Arc<AtomicU64>> = self.handles.iter().map(|handle| Arc::clone(&handle.beat_ms)).collect();
         let clock = self.clock;
@@ -269,16 +264,16 @@ fn hung(beats: &[Arc<AtomicU64>], now_ms: u64) -> Option<usize> {
     beats.iter().position(|beat| now_ms.saturating_sub(beat.load(Ordering::Acquire)) > HEARTBEAT_MS_MAX)
 }
 
-fn run(mut worker: impl Worker, clock: SystemClock, handle: &LaneHandle) -> Exit {
+fn run<L: Log, S: StateStore, M: Machine>(mut lane: Lane<L, S, M>, clock: SystemClock, handle: &LaneHandle) -> Exit {
     let mut reported_ms = 0;
     handle.beat_ms.store(clock.mono_ms(), Ordering::Release);
     loop {
-        let turn = worker.turn(&clock);
+        let turn = lane.turn(&clock);
         let now_ms = clock.mono_ms();
         handle.beat_ms.store(now_ms, Ordering::Release);
         if now_ms >= reported_ms + REPORT_MS || matches!(turn, Turn::Ended(_)) {
             reported_ms = now_ms;
-            *handle.report.lock().unwrap_or_else(PoisonError::into_inner) = worker.report();
+            *handle.report.lock().unwrap_or_else(PoisonError::into_inner) = lane.report();
         }
         if let Turn::Ended(exit) = turn {
             return exit;
@@ -286,12 +281,10 @@ fn run(mut worker: impl Worker, clock: SystemClock, handle: &LaneHandle) -> Exit
     }
 }
 
-/// Runs a lane over bounded input, on this thread, to its end: a replay.
-pub fn run_to_end<L: Log, S: StateStore, M: Machine>(lane: &mut Lane<L, S, M>, clock: &dyn Clock) -> Exit {
-    loop {
-        if let Turn::Ended(exit) = lane.turn(clock) {
-            return exit;
-        }
+impl<L, S, M> Lane<L, S, M> {
+    /// Log and machine, for a caller that feeds the one and asks the other between two turns.
+    pub const fn parts(&mut self) -> (&mut L, &mut M) {
+        (&mut self.log, &mut self.work.machine)
     }
 }
 

@@ -136,7 +136,8 @@ fn pause(stop: &AtomicBool) {
 }
 
 fn live(command: &PublishedCommand) -> String {
-    let time = command.issued_at.get(11..19).unwrap_or_default();
+    let issued_at = command.issued_at.map(EventTime::to_rfc3339).unwrap_or_default();
+    let time = issued_at.get(11..19).unwrap_or_default();
     let (on, off) = match (output::is_styled(), command.kind) {
         (true, CommandKind::Nudge) => ("\x1b[33m", "\x1b[0m"),
         (true, CommandKind::Block) => ("\x1b[31m", "\x1b[0m"),

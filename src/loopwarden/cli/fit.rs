@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use loopwarden_core::detect::decimal;
-use loopwarden_lab::fit::{Steps, fit, judged};
+use loopwarden_lab::fit::{Measuring, fit, judged};
 use loopwarden_lab::known_sessions::KnownSessions;
 use loopwarden_lab::report::counted;
 
@@ -30,8 +30,9 @@ pub fn run(args: &FitArgs, log: &LogArgs) -> Outcome {
     }
     let input = Input::of_files(&args.files, &args.policy)?;
     let policy = Arc::clone(&input.policy);
-    let mut steps = Steps::new(Arc::clone(&policy));
-    input.events(|event, record| steps.visit(event, record))?;
+    let mut measuring = Measuring::new(Arc::clone(&policy));
+    input.events(|_, record| measuring.visit(record))?;
+    let steps = measuring.finish()?;
     let mut out = Output::stdout();
     if args.judge {
         out.table(&judged(&policy, &steps, &labels, &endings).table(), OutputFormat::Table)?;

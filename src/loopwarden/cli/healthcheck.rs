@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::args::{HealthcheckArgs, LogArgs};
+use crate::cli::shared::ask::{Answer, RunningProcess};
 use crate::cli::shared::{ask, setup};
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
@@ -21,8 +22,9 @@ pub fn run(args: &HealthcheckArgs, log: &LogArgs) -> Outcome {
     };
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("not ready: http://{address}/readyz: {cause}"));
     let wait = Duration::from_millis(args.timeout_ms);
-    let answer = ask::get(address, "/readyz?verbose", None, wait, ANSWER_BYTES_MAX).map_err(|error| fail(error.to_string()))?;
-    let (status, code, body) = ask::parts(&answer);
+    let process = RunningProcess { address, token: None };
+    let answer = process.get("/readyz?verbose", wait, ANSWER_BYTES_MAX).map_err(|error| fail(error.to_string()))?;
+    let Answer { status, code, body } = answer;
     if code == "200" {
         return Ok(());
     }

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use loopwarden_core::event::EventTime;
 use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
-use loopwarden_ingest::limits::RECORD_BYTES_MAX;
-use loopwarden_ingest::mapping::{Framing, Trial};
-use loopwarden_ingest::suggest::suggest;
 use loopwarden_lab::report::counted;
 use loopwarden_log::clock;
+use loopwarden_sources::limits::RECORD_BYTES_MAX;
+use loopwarden_sources::mapping::suggest;
+use loopwarden_sources::mapping::{Framing, Trial};
 
 use crate::cli::args::MapArgs;
 use crate::cli::shared::lines::{lines, unreadable};

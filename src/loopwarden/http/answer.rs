@@ -40,6 +40,11 @@ pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     with_type(status, "text/plain; charset=utf-8", text.into())
 }
 
+/// Metrics.
+pub(crate) fn open_metrics(text: String) -> Response {
+    with_type(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text)
+}
+
 /// An answer that ends a request before it is done. Boxed: it travels through many results, and is rare.
 #[derive(Debug)]
 pub(crate) struct Refusal(Box<Response>);

@@ -1,17 +1,21 @@
-//! Every route with its access, in one table: the router is made of it, and a test walks it.
+//! Every route in one table: who serves it, who may ask, whose limit counts, and what answers. Both listeners are made of it, and tests walk it.
 
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, any, get, post, put};
+use loopwarden_sources::otlp::Signal;
+
+use crate::http::access::gate::gate;
 use crate::http::access::principal::{Role, Roles};
-
-/// Who may ask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Everybody who reaches the port.
-    Open,
-    /// Who has one of these roles, for his tenants: what he sees and does is bound to them.
-    Tenant(Roles),
-    /// Who has one of these roles for all tenants: it is about the whole process.
-    Process(Roles),
-}
+use crate::http::access::rule::RouteRule;
+pub use crate::http::access::rule::{Access, Group};
+use crate::http::intake::{events, export, hooks, otlp};
+use crate::http::listener::metrics::OTHER;
+use crate::http::shared::{Process, Shared, Sidecar};
+use crate::http::views::{admin, commands, page, sidecar, state};
+use crate::http::{answer, check};
 
 /// Reports and asks.
 const SOURCE: Access = Access::Tenant(Roles::of(&[Role::Source]));
@@ -26,22 +30,6 @@ const OVERSEER: Access = Access::Process(Roles::of(&[Role::Reader, Role::Operato
 /// Changes the process.
 const OPERATOR: Access = Access::Process(Roles::of(&[Role::Operator]));
 
-/// Routes that share a limit of requests per second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Group {
-    /// Health: never refused, since a refusal would read as ill. As cheap to answer as to refuse.
-    Probe,
-    /// Metrics, version, and whatever does not exist.
-    Open,
-    /// Administration: asks lanes.
-    Admin,
-    Events,
-    /// Commands and state out.
-    Commands,
-    /// Checks of agents, two for each call.
-    Checks,
-}
-
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
     /// Method; `GET` answers `HEAD` too.
@@ -52,78 +40,101 @@ pub struct Route {
     pub access: Access,
     /// Whose limit counts.
     pub group: Group,
-    pub(super) handler: Handler,
+    served: Served,
 }
 
-/// What answers a route.
+/// The commands that serve a route, and what answers it there.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Handler {
-    Page,
-    Livez,
-    Readyz,
-    Startupz,
-    Metrics,
-    Version,
-    Config,
-    Policy,
-    LogFilter,
-    SetLogFilter,
-    Overview,
-    Tasks,
-    Task,
-    Session,
-    Swarm,
-    Events,
-    Traces,
-    Logs,
-    OtherMetrics,
-    Export,
-    Commands,
-    State,
-    Check,
-    Hooks,
+enum Served {
+    Run(fn() -> MethodRouter<Arc<Process>>),
+    Guard(fn() -> MethodRouter<Arc<Sidecar>>),
+    Both(fn() -> MethodRouter<Arc<Shared>>),
+}
+use Served::{Both, Guard, Run};
+
+impl Route {
+    /// Whether a process serves it.
+    pub const fn is_of_process(&self) -> bool {
+        matches!(self.served, Run(_) | Both(_))
+    }
+
+    /// Whether a guard beside an agent serves it.
+    pub const fn is_of_guard(&self) -> bool {
+        matches!(self.served, Guard(_) | Both(_))
+    }
 }
 
-const fn route(method: &'static str, path: &'static str, access: Access, group: Group, handler: Handler) -> Route {
-    Route { method, path, access, group, handler }
+const fn route(method: &'static str, path: &'static str, access: Access, group: Group, served: Served) -> Route {
+    Route { method, path, access, group, served }
 }
 
 /// The table.
 #[rustfmt::skip]
-pub const ROUTES: [Route; 25] = [
-    route("GET", "/", OVERSEER, Group::Admin, Handler::Page),
-    route("GET", "/livez", Access::Open, Group::Probe, Handler::Livez),
-    route("GET", "/readyz", Access::Open, Group::Probe, Handler::Readyz),
-    route("GET", "/ready", Access::Open, Group::Probe, Handler::Readyz),
-    route("GET", "/startupz", Access::Open, Group::Probe, Handler::Startupz),
-    route("GET", "/metrics", Access::Open, Group::Open, Handler::Metrics),
-    route("GET", "/version", Access::Open, Group::Open, Handler::Version),
-    route("GET", "/config", OVERSEER, Group::Admin, Handler::Config),
-    route("GET", "/policy", OVERSEER, Group::Admin, Handler::Policy),
-    route("GET", "/log-level", OVERSEER, Group::Admin, Handler::LogFilter),
-    route("PUT", "/log-level", OPERATOR, Group::Admin, Handler::SetLogFilter),
-    route("GET", "/overview", OVERSEER, Group::Admin, Handler::Overview),
-    route("GET", "/tasks", OVERSEER, Group::Admin, Handler::Tasks),
-    route("GET", "/tasks/{stage}/{partition}", OVERSEER, Group::Admin, Handler::Task),
-    route("GET", "/sessions/{id}", LOOKER, Group::Admin, Handler::Session),
-    route("GET", "/swarms/{id}", LOOKER, Group::Admin, Handler::Swarm),
-    route("POST", "/v1/events", SENDER, Group::Events, Handler::Events),
-    route("POST", "/v1/traces", SOURCE, Group::Events, Handler::Traces),
-    route("POST", "/v1/logs", SOURCE, Group::Events, Handler::Logs),
-    route("POST", "/v1/metrics", SOURCE, Group::Events, Handler::OtherMetrics),
-    route("GET", "/v1/events", READER, Group::Commands, Handler::Export),
-    route("GET", "/v1/commands", READER, Group::Commands, Handler::Commands),
-    route("GET", "/v1/state/{session_id}", READER, Group::Commands, Handler::State),
-    route("POST", "/v1/check", SOURCE, Group::Checks, Handler::Check),
-    route("POST", "/v1/hooks/{agent}", SOURCE, Group::Checks, Handler::Hooks),
+pub const ROUTES: [Route; 31] = [
+    route("GET", "/", OVERSEER, Group::Admin, Run(|| get(page::page))),
+    route("GET", "/livez", Access::Open, Group::Probe, Run(|| get(admin::livez))),
+    route("GET", "/readyz", Access::Open, Group::Probe, Run(|| get(admin::readyz))),
+    route("GET", "/ready", Access::Open, Group::Probe, Run(|| get(admin::readyz))),
+    route("GET", "/startupz", Access::Open, Group::Probe, Run(|| get(admin::startupz))),
+    route("GET", "/metrics", Access::Open, Group::Open, Run(|| get(admin::metrics))),
+    route("GET", "/version", Access::Open, Group::Open, Run(|| get(admin::version))),
+    route("GET", "/config", OVERSEER, Group::Admin, Run(|| get(admin::config))),
+    route("GET", "/policy", OVERSEER, Group::Admin, Run(|| get(admin::policy))),
+    route("GET", "/log-level", OVERSEER, Group::Admin, Run(|| get(admin::log_filter))),
+    route("PUT", "/log-level", OPERATOR, Group::Admin, Run(|| put(admin::set_log_filter))),
+    route("GET", "/overview", OVERSEER, Group::Admin, Run(|| get(admin::overview))),
+    route("GET", "/tasks", OVERSEER, Group::Admin, Run(|| get(admin::tasks))),
+    route("GET", "/tasks/{stage}/{partition}", OVERSEER, Group::Admin, Run(|| get(admin::task))),
+    route("GET", "/sessions/{id}", LOOKER, Group::Admin, Run(|| get(state::session))),
+    route("GET", "/swarms/{id}", LOOKER, Group::Admin, Run(|| get(state::swarm))),
+    route("POST", "/v1/events", SENDER, Group::Events, Run(|| post(events::post))),
+    route("POST", "/v1/traces", SOURCE, Group::Events, Run(|| otlp::to_log(Some(Signal::Traces)))),
+    route("POST", "/v1/logs", SOURCE, Group::Events, Run(|| otlp::to_log(Some(Signal::Logs)))),
+    route("POST", "/v1/metrics", SOURCE, Group::Events, Run(|| otlp::to_log(None))),
+    route("GET", "/v1/events", READER, Group::Commands, Run(|| get(export::get))),
+    route("GET", "/v1/commands", READER, Group::Commands, Run(|| get(commands::get))),
+    route("GET", "/v1/state/{session_id}", READER, Group::Commands, Run(|| get(state::rows))),
+    route("POST", "/v1/check", SOURCE, Group::Checks, Both(|| post(check::post))),
+    route("POST", "/v1/hooks/{agent}", SOURCE, Group::Checks, Both(|| post(hooks::post))),
+    route("GET", "/livez", Access::Open, Group::Probe, Guard(|| get(sidecar::livez))),
+    route("GET", "/readyz", Access::Open, Group::Probe, Guard(|| get(sidecar::readyz))),
+    route("GET", "/metrics", Access::Open, Group::Open, Guard(|| get(sidecar::metrics))),
+    route("POST", "/v1/traces", SOURCE, Group::Events, Guard(|| otlp::to_queue(Some(Signal::Traces)))),
+    route("POST", "/v1/logs", SOURCE, Group::Events, Guard(|| otlp::to_queue(Some(Signal::Logs)))),
+    route("POST", "/v1/metrics", SOURCE, Group::Events, Guard(|| otlp::to_queue(None))),
 ];
 
-/// Stands for every path that is not in the table.
-pub(super) const UNKNOWN: Route = route("GET", "other", Access::Open, Group::Open, Handler::Page);
+/// What a process serves.
+pub(super) fn of_process(process: &Arc<Process>) -> Router {
+    router(&process.shared, |served| match served {
+        Run(handler) => Some(handler().with_state(Arc::clone(process))),
+        Both(handler) => Some(handler().with_state(Arc::clone(&process.shared))),
+        Guard(_) => None,
+    })
+}
 
-/// A route by its place in the table; beyond it, [`UNKNOWN`].
-pub(super) fn at(index: usize) -> &'static Route {
-    ROUTES.get(index).unwrap_or(&UNKNOWN)
+/// What a guard beside an agent serves.
+pub(super) fn of_guard(sidecar: &Arc<Sidecar>) -> Router {
+    router(&sidecar.shared, |served| match served {
+        Guard(handler) => Some(handler().with_state(Arc::clone(sidecar))),
+        Both(handler) => Some(handler().with_state(Arc::clone(&sidecar.shared))),
+        Run(_) => None,
+    })
+}
+
+/// Each route that is served, and whatever is none, behind the gate.
+fn router(shared: &Arc<Shared>, handler: impl Fn(Served) -> Option<MethodRouter>) -> Router {
+    let behind_gate = |handler: MethodRouter, rule: RouteRule| -> MethodRouter {
+        handler.layer(from_fn_with_state((Arc::clone(shared), rule), gate))
+    };
+    let mut router = Router::new();
+    for Route { path, access, group, served, .. } in ROUTES {
+        if let Some(handler) = handler(served) {
+            router = router.route(path, behind_gate(handler, RouteRule { access, group, path }));
+        }
+    }
+    let unknown = RouteRule { access: Access::Open, group: Group::Open, path: OTHER };
+    router.fallback_service(behind_gate(any(answer::not_found), unknown))
 }
 
 #[cfg(test)]
@@ -140,10 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn no_method_and_path_stands_twice() {
-        let mut names: Vec<(&str, &str)> = ROUTES.iter().map(|route| (route.path, route.method)).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), ROUTES.len());
+    fn nobody_serves_a_method_and_path_twice() {
+        for is_served in [Route::is_of_process, Route::is_of_guard] {
+            let served = ROUTES.iter().filter(|route| is_served(route));
+            let mut names: Vec<(&str, &str)> = served.map(|route| (route.path, route.method)).collect();
+            let all = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), all);
+        }
     }
 }

@@ -1,19 +1,21 @@
-//! What handlers share: the process behind the listener, the embedded log, and the limits of what clients can hold.
+//! What handlers share: of every listener, of a process, of a guard beside an agent.
 
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use loopwarden_ingest::mapping::Mapping;
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedReader, Feed};
+use loopwarden_sources::mapping::Mapping;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::http::access::door::Door;
-use crate::http::access::rate;
+use crate::http::access::rate::Rates;
 use crate::http::answer;
+use crate::http::answer::Refusal;
 use crate::http::backlog::Backlog;
 use crate::http::check::desk::Desk;
 use crate::http::intake::otlp_sessions::Exports;
-use crate::http::listener::metrics;
+use crate::http::listener::body::Bodies;
+use crate::http::listener::metrics::Counts;
 use crate::http::views::process_status::ProcessStatus;
 use crate::input_quality::InputQuality;
 
@@ -22,37 +24,71 @@ pub(crate) const READS: usize = 8;
 /// Appends to it at once.
 pub(crate) const APPENDS: usize = 8;
 
-/// What handlers share.
+/// What the routes of every listener share.
 pub(crate) struct Shared {
-    pub(crate) warden: Arc<dyn ProcessStatus>,
     /// Who is let in.
     pub(crate) door: Door,
-    pub(crate) mapping: Option<Mapping>,
-    pub(crate) embedded: Option<Embedded>,
-    pub(crate) event_bytes_max: usize,
-    pub(crate) topic: String,
-    pub(crate) counts: metrics::Counts,
-    pub(crate) rates: rate::Rates,
-    pub(crate) asks: Arc<Semaphore>,
-    /// Open streams and long polls.
-    pub(crate) streams: Arc<Semaphore>,
-    /// Memory for bodies on their way in, in units of `body::BODY_UNIT`.
-    pub(crate) bodies: Arc<Semaphore>,
+    pub(crate) counts: Counts,
+    pub(crate) rates: Rates,
+    /// Of events and exports.
+    pub(crate) bodies: Bodies,
+    /// Of agents that wait for an answer.
+    pub(crate) checks: Bodies,
     /// What exports of OpenTelemetry leave behind for the next ones.
     pub(crate) exports: Exports,
     /// Who sends, and how much of it can be compared.
     pub(crate) quality: Arc<InputQuality>,
-    pub(crate) stopping: watch::Receiver<bool>,
+    /// Largest event that is decoded. Bytes.
+    pub(crate) event_bytes_max: usize,
     /// What answers checks; none with Kafka, where a guard of its own does.
-    pub(crate) desk: Option<Desk>,
+    pub(crate) desk: Option<Arc<Desk>>,
+    /// Every error is a problem (RFC 9457): whoever asks here is an agent.
+    pub(crate) is_for_agents: bool,
 }
 
 impl Shared {
-    /// A place among the open streams; `message` says to whom there is none what they are.
-    pub(crate) fn take_stream(&self, message: &str) -> Result<OwnedSemaphorePermit, answer::Refusal> {
+    /// # Errors
+    /// A process with Kafka answers no checks.
+    pub(crate) fn desk(&self) -> Result<&Desk, Refusal> {
+        self.desk.as_deref().ok_or_else(|| answer::embedded_only().into())
+    }
+}
+
+/// What the routes of a process share.
+pub(crate) struct Process {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) status: Arc<dyn ProcessStatus>,
+    pub(crate) mapping: Option<Mapping>,
+    pub(crate) embedded: Option<Embedded>,
+    pub(crate) topic: String,
+    pub(crate) asks: Arc<Semaphore>,
+    /// Open streams and long polls.
+    pub(crate) streams: Arc<Semaphore>,
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+impl Process {
+    /// # Errors
+    /// The process has no log of its own.
+    pub(crate) fn log(&self) -> Result<&Embedded, Refusal> {
+        self.embedded.as_ref().ok_or_else(|| answer::embedded_only().into())
+    }
+
+    /// A place among the open streams; `message` is for those to whom there is none.
+    pub(crate) fn take_stream(&self, message: &str) -> Result<OwnedSemaphorePermit, Refusal> {
         let taken = Arc::clone(&self.streams).try_acquire_owned();
         taken.map_err(|_| answer::later(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", message, 5).into())
     }
+}
+
+/// What the routes of a guard beside an agent share.
+pub(crate) struct Sidecar {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) desk: Arc<Desk>,
+    /// Every metric, as OpenMetrics text.
+    pub(crate) metrics: Box<dyn Fn() -> String + Send + Sync>,
+    /// Exports that are read at once.
+    pub(crate) reads: Arc<Semaphore>,
 }
 
 /// The embedded log, as handlers use it.

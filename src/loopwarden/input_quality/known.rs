@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use loopwarden_ingest::{Batch, Became, Senders, Sources, Twofold};
+use loopwarden_sources::{Batch, Became, Senders, Sources, Twofold};
 
 /// What a process knows of those who send to it, since its start. Bounded as its parts are.
 #[derive(Debug, Default)]

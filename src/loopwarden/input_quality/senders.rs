@@ -1,8 +1,8 @@
 //! What is to be said of senders, and the form in which it is shown.
 
-use loopwarden_ingest::{Calls, Received, Sender, Senders, Twofold, cloudevents, mapping, native};
 use loopwarden_lab::report::grouped;
 use loopwarden_settings::Diagnostic;
+use loopwarden_sources::{Calls, NATIVE_FORM, Received, Sender, Senders, Twofold, cloudevents, mapping};
 use serde_json::{Value, json};
 
 /// Of so many records one may be refused, and more is worth a word.
@@ -50,7 +50,7 @@ impl<'a> Row<'a> {
         }
         match self.sender.form {
             mapping::FORM => vec!["let the mapping give `args` and `result`: `loopwarden map --try` shows what it finds"],
-            native::FORM | cloudevents::FORM => {
+            NATIVE_FORM | cloudevents::FORM => {
                 vec!["send `args` and `result`, or `args_sha256` and `result_sha256` where they must not leave"]
             }
             _ => vec!["switch on the capture of arguments and results in the instrumentation"],
@@ -106,7 +106,7 @@ impl<'a> Row<'a> {
             "refused": refused,
             "ignored": ignored,
             "left_to_logs": left_to_logs,
-            "compared": calls.compared().map(loopwarden_ingest::Compared::as_str),
+            "compared": calls.compared().map(loopwarden_sources::Compared::as_str),
             "switch_on": self.switch_on(),
         })
     }

@@ -7,27 +7,24 @@ use std::time::Duration;
 use loopwarden_core::engine::SessionEngine;
 use loopwarden_core::event::Stage;
 use loopwarden_core::limits::REWRITTEN_BYTES_MAX;
-use loopwarden_core::policy::Policy;
-use loopwarden_ingest::Sources;
-use loopwarden_ingest::mapping::Mapping;
-use loopwarden_intake::IntakeReport;
 use loopwarden_kafka::admin::topics::Admin;
 use loopwarden_kafka::{KafkaLog, KafkaOptions};
 use loopwarden_lane::{
-    Clock, CommitTrigger, Exit, Fleet, InlineRestorer, KillerFile, Lane, LaneHandle, LaneSettings, Leases, Pace, Recent,
-    RestorePool, Suspect, SystemClock,
+    Clock, Exit, Fleet, InlineRestorer, IntakeReport, KillerFile, Lane, LaneHandle, LaneSettings, Leases, Pace, Recent,
+    RestorePool, Suspect,
 };
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedOptions, TICK_HEADER};
 use loopwarden_log::{Changelog, InputNames, Log};
 use loopwarden_settings::{Config, KafkaConfig};
-use loopwarden_state::{RocksOptions, RocksStore, StoreError, StoreOwner};
+use loopwarden_sources::mapping::Mapping;
+use loopwarden_state::{RocksStore, StoreError};
 
 use crate::failure::Failure;
 use crate::http::{Backlog, BacklogLimits};
 use crate::output::say;
 use crate::server::intakes;
-use crate::server::intakes::Intakes;
 use crate::server::kafka_options::{SWARM, kafka_options};
+use crate::server::spec::DeploymentSpec;
 use crate::server::status::Sum;
 use crate::server::topics::prepare_topics;
 use crate::server::webhooks;
@@ -44,7 +41,7 @@ pub(super) struct Deployment {
     /// The lanes.
     pub(super) fleet: Fleet,
     /// What reads other topics, if anything does.
-    pub(super) intakes: Option<Intakes>,
+    pub(super) intakes: Fleet,
     /// What sends commands on.
     pub(super) webhooks: Webhooks,
     /// Their restore threads.
@@ -69,26 +66,24 @@ pub(super) struct Deployment {
 impl Deployment {
     /// Lanes and intakes, summed.
     pub(super) fn sum(&self) -> Sum {
-        let intakes = self.intakes.iter().flat_map(|intakes| intakes.fleet.handles());
-        let handles: Vec<LaneHandle> = self.fleet.handles().iter().chain(intakes).cloned().collect();
+        let handles: Vec<LaneHandle> = self.fleet.handles().iter().chain(self.intakes.handles()).cloned().collect();
         Sum::of(&handles, self.tasks_min())
     }
 
     /// What the intakes show of themselves.
     pub(super) fn intake_reports(&self) -> Vec<IntakeReport> {
-        self.intakes.as_ref().map_or_else(Vec::new, |intakes| intakes::shown(&intakes.reports))
+        intakes::reports(self.intakes.handles())
     }
 
     /// Watches the heartbeats of all threads.
     pub(super) fn watch(&mut self) -> std::io::Result<()> {
         self.fleet.watch()?;
-        self.intakes.as_mut().map_or(Ok(()), |intakes| intakes.fleet.watch())
+        self.intakes.watch()
     }
 
     /// A thread that ended by itself.
     pub(super) fn next_exit(&self) -> Option<Exit> {
-        let of_intakes = || self.intakes.as_ref()?.fleet.next_exit(Duration::ZERO);
-        self.fleet.next_exit(Duration::ZERO).or_else(of_intakes).map(|(_, exit)| exit)
+        self.fleet.next_exit(Duration::ZERO).or_else(|| self.intakes.next_exit(Duration::ZERO)).map(|(_, exit)| exit)
     }
 
     /// Tasks that the process has in any case: on the embedded log all there are; members of a group may have none.
@@ -97,55 +92,6 @@ impl Deployment {
             let partitions = broker.partitions();
             (partitions.session + partitions.swarm) as usize
         })
-    }
-}
-
-/// What a deployment is made of.
-pub(super) struct DeploymentSpec<'a> {
-    pub(super) config: &'a Config,
-    pub(super) policy: &'a Arc<Policy>,
-    pub(super) data_dir: &'a Path,
-    /// Files that the database may hold open.
-    pub(super) open_files: u32,
-    pub(super) clock: SystemClock,
-    /// Which source reports which session.
-    pub(super) sources: Arc<Mutex<Sources>>,
-}
-
-impl DeploymentSpec<'_> {
-    fn settings(&self) -> LaneSettings {
-        let Config { commit, limits, .. } = self.config;
-        let kafka = self.config.kafka.as_ref();
-        LaneSettings {
-            mode: self.config.mode,
-            lateness_ms: self.config.time.lateness_ms,
-            trigger: CommitTrigger::Timed { max_ms: commit.commit_ms_max, min_ms: commit.commit_ms_min },
-            cache_bytes_max: limits.session_cache_bytes / self.config.lanes.max(1) as usize,
-            overlay_bytes_max: commit.overlay_bytes_max,
-            overlay_records_max: commit.overlay_records_max,
-            on_input_loss: kafka.map(|kafka| kafka.on_input_loss).unwrap_or_default(),
-            dead_letters: kafka.map(|kafka| kafka.dlq_content).unwrap_or_default(),
-            swarm: SWARM,
-            aligns_sources: true,
-            ..LaneSettings::default()
-        }
-    }
-
-    fn store(&self, cluster: Option<String>) -> Result<RocksStore, Failure> {
-        let limits = &self.config.limits;
-        let owner = StoreOwner { app: self.config.app().to_owned(), instance: self.config.instance.clone(), cluster };
-        let sizes = RocksOptions {
-            block_cache_bytes: limits.block_cache_bytes,
-            write_buffer_bytes: limits.write_buffer_bytes,
-            open_files_max: self.open_files,
-            ..RocksOptions::default()
-        };
-        Ok(RocksStore::open(&self.data_dir.join("state"), &sizes, &owner)?)
-    }
-
-    fn suspects(&self) -> Result<Vec<Suspect>, Failure> {
-        let reading = || format!("cannot read {}", self.data_dir.display());
-        Ok(KillerFile::leftovers(self.data_dir).map_err(|error| StoreError::of_io(reading(), &error))?)
     }
 }
 
@@ -198,7 +144,7 @@ pub(super) fn embedded(spec: &DeploymentSpec<'_>, prepared: Vec<Prepared>) -> Re
     let (topic, partitions) = (InputNames::default().events, Some(broker.partitions().session));
     Ok(Deployment {
         fleet,
-        intakes: None,
+        intakes: Fleet::new(spec.clock, 0),
         webhooks,
         pools: Pools::default(),
         store,
@@ -266,8 +212,7 @@ pub(super) fn kafka(
         options.bootstrap_servers, options.app, options.topics.input, options.topics.commands
     );
     let partitions = admin.describe(&options.topics.input)?.map(|facts| facts.partitions);
-    let intakes = || intakes::start(config, &options, mappings, spec.clock, &spec.sources);
-    let intakes = if config.input.is_empty() { None } else { Some(intakes()?) };
+    let intakes = intakes::start(spec, &options, mappings)?;
     let webhooks = webhooks::kafka(prepared, &options)?;
     let topic = options.topics.input;
     Ok(Deployment {

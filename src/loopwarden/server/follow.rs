@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use loopwarden_lab::follow::{Follower, Look, ReadPositions};
 use loopwarden_lab::report::{counted, plain};
-use loopwarden_lab::transcript::{Format, Made};
 use loopwarden_log::embedded::{Append, EmbeddedBroker};
 use loopwarden_log::{LogError, clock, replace};
+use loopwarden_sources::transcript::{Format, Made};
 use loopwarden_state::StoreError;
 
 use crate::failure::Failure;

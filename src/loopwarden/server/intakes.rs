@@ -1,35 +1,29 @@
-//! The intakes of a process: a thread for each `[[input]]`.
+//! The intakes of a process: a lane for each `[[input]]`, which makes events of a foreign topic.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use loopwarden_ingest::mapping::Mapping;
-use loopwarden_ingest::{Grant, Tenants};
-use loopwarden_ingest::{Sources, otlp};
-use loopwarden_intake::{Form, Intake, IntakeReport, IntakeSettings};
+use loopwarden_core::engine::SessionEngine;
 use loopwarden_kafka::{KafkaLog, KafkaOptions};
-use loopwarden_lane::{Exit, Fleet, SystemClock};
+use loopwarden_lane::{
+    Exit, Fleet, Foreign, ForeignSettings, Form, GroupRestorer, IntakeReport, Lane, LaneHandle, LaneSettings, Leases,
+};
 use loopwarden_log::Log as _;
 use loopwarden_settings::{Config, InputConfig, InputForm, OtlpSignal};
+use loopwarden_sources::mapping::Mapping;
+use loopwarden_sources::{Grant, Tenants, otlp};
+use loopwarden_state::MemoryStore;
 
 use crate::failure::Failure;
 use crate::http::{Role, Roles};
 use crate::mapping_file;
+use crate::server::spec::DeploymentSpec;
 
 /// Longest wait of one poll. Milliseconds.
 const POLL_MS_MAX: u64 = 100;
 
-/// Intakes with what each shows of itself.
-pub(super) struct Intakes {
-    pub(super) fleet: Fleet,
-    pub(super) reports: Reports,
-}
-
-/// What each intake shows of itself.
-pub(super) type Reports = Vec<Arc<Mutex<IntakeReport>>>;
-
-/// What they show now.
-pub(super) fn shown(reports: &[Arc<Mutex<IntakeReport>>]) -> Vec<IntakeReport> {
-    reports.iter().map(|report| report.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect()
+/// What they show of themselves, as far as they have opened their logs.
+pub(super) fn reports(intakes: &[LaneHandle]) -> Vec<IntakeReport> {
+    intakes.iter().filter_map(|intake| intake.report().intake).collect()
 }
 
 /// Reads the mappings of all inputs. Nothing is opened yet: what is wrong here is a mistake of the settings.
@@ -66,30 +60,24 @@ fn form_of(input: &InputConfig, mapping: Option<Mapping>) -> Result<Form, Exit> 
 ///
 /// # Errors
 /// A thread cannot be started.
-pub(super) fn start(
-    config: &Config,
-    options: &KafkaOptions,
-    mappings: Vec<Option<Mapping>>,
-    clock: SystemClock,
-    sources: &Arc<Mutex<Sources>>,
-) -> Result<Intakes, Failure> {
-    let mut fleet = Fleet::new(clock, config.input.len());
-    let mut reports = Vec::new();
-    for (input, mapping) in config.input.iter().zip(mappings) {
-        let (options, settings) = (options.of_intake(&input.topic), settings(config, input));
-        let (topic, form) = (input.topic.clone(), input.form.as_str());
-        let report = IntakeReport { topic, form, sources: Arc::clone(sources), ..IntakeReport::default() };
-        let report = Arc::new(Mutex::new(report));
-        reports.push(Arc::clone(&report));
+pub(super) fn start(spec: &DeploymentSpec<'_>, options: &KafkaOptions, mappings: Vec<Option<Mapping>>) -> Result<Fleet, Failure> {
+    let inputs = &spec.config.input;
+    let mut fleet = Fleet::new(spec.clock, inputs.len());
+    for (input, mapping) in inputs.iter().zip(mappings) {
+        let lane_settings = Arc::new(LaneSettings { poll_ms_max: POLL_MS_MAX, ..spec.settings() });
+        let options = options.of_intake(&input.topic);
+        let (settings, sources, policy) = (settings(spec.config, input), Arc::clone(&spec.sources), Arc::clone(spec.policy));
         let input = input.clone();
         fleet.spawn(move || {
-            let form = form_of(&input, mapping)?;
+            let foreign = Foreign::new(form_of(&input, mapping)?, settings, sources);
             let log = KafkaLog::open(options)?;
             let offsets = log.changelog()?.ok_or_else(|| Exit::Failed("there is no reader of the group's offsets".to_owned()))?;
-            Ok(Intake::new(log, offsets, form, settings, report))
+            let restorer = Box::new(GroupRestorer::new(offsets, input.topic, lane_settings.on_input_loss));
+            let engine = SessionEngine::new("loopwarden", policy);
+            Ok(Lane::new(log, MemoryStore::new(), engine, restorer, Leases::new(), lane_settings).with_foreign(foreign))
         })?;
     }
-    Ok(Intakes { fleet, reports })
+    Ok(fleet)
 }
 
 /// What the senders of a topic may say: the broker knows who they are. A reset keeps the name it comes with.
@@ -100,19 +88,12 @@ fn grant(input: &InputConfig) -> Grant {
     Grant { tenants, may_report: may(Role::Source), may_reset: may(Role::Operator), actor: None }
 }
 
-fn settings(config: &Config, input: &InputConfig) -> IntakeSettings {
-    let kafka = config.kafka.as_ref();
-    IntakeSettings {
+fn settings(config: &Config, input: &InputConfig) -> ForeignSettings {
+    ForeignSettings {
         app: config.app().to_owned(),
         topic: input.topic.clone(),
         grant: grant(input),
         form: input.form.as_str(),
-        dead_letters: kafka.map(|kafka| kafka.dlq_content).unwrap_or_default(),
-        on_input_loss: kafka.map(|kafka| kafka.on_input_loss).unwrap_or_default(),
-        commit_ms_max: config.commit.commit_ms_max,
-        bytes_max: config.commit.overlay_bytes_max,
-        records_max: config.commit.overlay_records_max,
         event_bytes_max: config.limits.record_bytes_max,
-        poll_ms_max: POLL_MS_MAX,
     }
 }

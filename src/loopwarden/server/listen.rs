@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use loopwarden_ingest::mapping::Mapping;
 use loopwarden_log::clock;
 use loopwarden_settings::{Config, LocalClients, same_token};
+use loopwarden_sources::mapping::Mapping;
 
 use crate::failure::Failure;
 use crate::http::{Door, Options, Principals, Roles, Server, StartError, Token};
@@ -56,8 +56,8 @@ pub(super) fn start(
         topic: state.facts.topic.clone(),
         quality: Arc::clone(&state.quality),
     };
-    let warden: Arc<ServerState> = Arc::clone(state);
-    Server::start(options, warden).map_err(|error| failure(error, config.http.listen))
+    let status: Arc<ServerState> = Arc::clone(state);
+    Server::of_process(options, status).map_err(|error| failure(error, config.http.listen))
 }
 
 fn failure(error: StartError, listen: SocketAddr) -> Failure {
@@ -71,8 +71,7 @@ fn failure(error: StartError, listen: SocketAddr) -> Failure {
 }
 
 /// Addresses, and in embedded mode two lines to try: they work as they stand, one after the other.
-pub(super) fn first_contact(config: &Config, server: &Server, is_embedded: bool) -> String {
-    let listen = server.address();
+pub(super) fn first_contact(config: &Config, listen: SocketAddr, is_embedded: bool) -> String {
     let is_loopback = listen.ip().is_loopback() || listen.ip().is_unspecified();
     // An address for every interface is no address to ask.
     let host = if listen.ip().is_unspecified() { "127.0.0.1".to_owned() } else { listen.ip().to_string() };

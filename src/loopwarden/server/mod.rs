@@ -9,6 +9,7 @@ mod listen;
 mod memory;
 mod reload;
 mod sd_notify;
+mod spec;
 mod state;
 mod status;
 mod topics;
@@ -21,7 +22,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use deployment::{Deployment, DeploymentSpec};
+use deployment::Deployment;
 use follow::Following;
 use housekeeping::Housekeeping;
 pub use housekeeping::Upkeep;
@@ -35,13 +36,13 @@ use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_settings::{Config, Loaded};
 use loopwarden_state::StoreError;
 use sd_notify::SdNotify;
+use spec::DeploymentSpec;
 use state::{Facts, InForce, ServerState};
 use status::{StatusLine, Sum};
 pub use topics::topic_problem;
 pub(crate) use webhooks::prepare as webhooks;
 
 use crate::failure::{Failure, Outcome};
-use crate::http::Server;
 use crate::input_quality::InputQuality;
 use crate::mapping_file;
 use crate::output::{Output, say};
@@ -97,6 +98,7 @@ pub fn run(
     let mut manager = SdNotify::of_environment();
     let state = Arc::new(state(loaded, in_force, control, (&spec.clock, quality), &deployment));
     let server = listen::start(config, (door, mapping), &state)?;
+    let address = server.address().unwrap_or(config.http.listen);
     let housekeeping =
         deployment.broker.clone().map(|broker| Housekeeping::start(broker, config.embedded.retention_ms)).transpose()?;
     let following = match &deployment.broker {
@@ -111,8 +113,8 @@ pub fn run(
         (&mut manager, control),
         &|| reload::reload(settings, loaded, control, &deployment, &state),
         &|sum| {
-            ready(config, &policy, &deployment, sum, &server);
-            on_ready(server.address());
+            ready(config, &policy, &deployment, sum, address);
+            on_ready(address);
         },
     );
     manager.tell("STOPPING=1");
@@ -125,7 +127,7 @@ pub fn run(
     if let Some(following) = following {
         following.stop();
     }
-    let ended_intakes = intakes.map_or(Exit::Stopped, |intakes| intakes.fleet.stop(leave));
+    let ended_intakes = intakes.stop(leave);
     let ended_lanes = fleet.stop(leave);
     let gravest = if ended_lanes == Exit::Stopped { ended_intakes } else { ended_lanes };
     // After the lanes: their last commands still reach whoever follows.
@@ -169,8 +171,7 @@ fn state(
             config: state::values(loaded.effective()),
         },
         lanes: deployment.fleet.handles().to_vec(),
-        intakes: deployment.intakes.as_ref().map_or_else(Vec::new, |intakes| intakes.fleet.handles().to_vec()),
-        intake_reports: deployment.intakes.as_ref().map_or_else(Vec::new, |intakes| intakes.reports.clone()),
+        intakes: deployment.intakes.handles().to_vec(),
         webhook_reports: deployment.webhooks.reports.clone(),
         quality,
         clock: *clock,
@@ -250,7 +251,7 @@ fn sweep_released(deployment: &Deployment) {
 }
 
 /// One line for people and scripts, on standard output, once every assigned task was restored.
-fn ready(config: &Config, policy: &Policy, deployment: &Deployment, sum: &Sum, server: &Server) {
+fn ready(config: &Config, policy: &Policy, deployment: &Deployment, sum: &Sum, listen: SocketAddr) {
     let hash: String = policy.hash.to_string().chars().take(12).collect();
     let stopped = match sum.poisoned.len() {
         0 => String::new(),
@@ -266,7 +267,7 @@ fn ready(config: &Config, policy: &Policy, deployment: &Deployment, sum: &Sum, s
     );
     let mut out = Output::stdout();
     // Nobody has to read it.
-    let first = listen::first_contact(config, server, deployment.broker.is_some());
+    let first = listen::first_contact(config, listen, deployment.broker.is_some());
     let _ =
         out.line(line).and_then(|()| out.line(memory::told(config))).and_then(|()| out.line(first)).and_then(|()| out.flush());
 }

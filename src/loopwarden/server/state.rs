@@ -21,7 +21,6 @@ use crate::http::{Answered, Backlog, Probe, ProcessStatus, Unanswered};
 use crate::input_quality;
 use crate::input_quality::{InputQuality, Row};
 use crate::server::intakes;
-use crate::server::intakes::Reports;
 use crate::server::status::{NOTHING_CONSUMED, Sum};
 use crate::server::webhooks;
 use crate::telemetry::guard::GuardReport;
@@ -65,7 +64,6 @@ pub(super) struct ServerState {
     pub(super) lanes: Vec<LaneHandle>,
     /// What reads other topics.
     pub(super) intakes: Vec<LaneHandle>,
-    pub(super) intake_reports: Reports,
     pub(super) webhook_reports: webhooks::Reports,
     /// Who sends, and how much of it can be compared.
     pub(super) quality: Arc<InputQuality>,
@@ -150,7 +148,7 @@ impl ServerState {
 
     /// Who sends, and what is to be said of all input.
     fn input(&self, sum: &Sum) -> Value {
-        let (http, intakes) = (self.quality.senders(), intakes::shown(&self.intake_reports));
+        let (http, intakes) = (self.quality.senders(), intakes::reports(&self.intakes));
         let of_topics = intakes.iter().flat_map(|intake| Row::all(Some(&intake.topic), &intake.senders));
         let rows: Vec<Row<'_>> = Row::all(None, &http).chain(of_topics).collect();
         let others = intakes.iter().map(|intake| intake.senders.others().records).sum::<u64>() + http.others().records;
@@ -261,7 +259,7 @@ impl ProcessStatus for ServerState {
             policy: (profile, hash, self.facts.mode.to_owned()),
             topic: self.facts.topic.clone(),
             lanes: self.lanes.iter().map(LaneHandle::report).collect(),
-            intakes: intakes::shown(&self.intake_reports),
+            intakes: intakes::reports(&self.intakes),
             webhooks: webhooks::shown(&self.webhook_reports),
             now_ms: clock::now_ms(),
             lateness_ms: self.facts.lateness_ms,

@@ -51,7 +51,7 @@ impl Sum {
             sum.opening += usize::from(!report.has_opened);
             sum.held_up += usize::from(report.is_held_up);
             sum.silent_ms = sum.silent_ms.max(report.silent_ms);
-            sum.stopped += report.stopped;
+            sum.stopped += report.intake.as_ref().map_or(0, |intake| intake.stopped.len());
             for task in &report.tasks {
                 if let Some(lag) = report.lag(task) {
                     *sum.lag_records.get_or_insert(0) += lag;

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use loopwarden_core::event::Stage;
-use loopwarden_intake::IntakeReport;
-use loopwarden_lane::{BUCKETS_US, Histogram, LaneReport, Samples, Stats, TaskState, Value};
+use loopwarden_lane::{BUCKETS_US, Histogram, IntakeReport, LaneReport, Samples, Stats, TaskState, Value};
 use loopwarden_webhook::WebhookReport;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};

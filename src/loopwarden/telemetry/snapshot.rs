@@ -1,8 +1,7 @@
 //! What metrics are read off: the process at one moment.
 
 use loopwarden_core::event::Stage;
-use loopwarden_intake::IntakeReport;
-use loopwarden_lane::{Histogram, LaneReport, Samples, Stats, Value};
+use loopwarden_lane::{Histogram, IntakeReport, LaneReport, Samples, Stats, Value};
 use loopwarden_state::StoreStats;
 use loopwarden_webhook::WebhookReport;
 

@@ -19,14 +19,13 @@ pub(crate) struct Setting {
     pub(crate) key: &'static str,
     /// What it means, with its unit; for a choice without the words.
     pub(crate) text: &'static str,
-    /// What may stand there.
     pub(crate) form: Form,
     /// The value without any layer.
     pub(crate) default: Option<Value>,
     /// A value as an example, where there is no default.
     pub(crate) example: Option<Value>,
     /// What its values must satisfy beyond their form.
-    pub(crate) rule: Option<Rule>,
+    pub(crate) rule: Option<ValueRule>,
     /// Whether some layer must set it.
     pub(crate) is_required: bool,
 }
@@ -53,17 +52,13 @@ pub(crate) enum Form {
     Tables(Vec<Setting>),
     /// A table of any keys; their values are text.
     Open,
-    /// A number.
     Integer,
-    /// True or false.
     Boolean,
-    /// Text.
     Text,
     /// A path, in a file relative to that file.
     Path,
     /// One of these words; unless it is closed, the last one describes what else may stand there.
     Choice {
-        /// The words.
         words: Vec<&'static str>,
         /// Whether nothing else may stand there.
         is_closed: bool,
@@ -72,7 +67,7 @@ pub(crate) enum Form {
 
 /// What a value must satisfy beyond its form.
 #[derive(Debug, Clone)]
-pub(crate) enum Rule {
+pub(crate) enum ValueRule {
     /// Least and greatest value of a number.
     Range(i64, i64),
     /// The text to take for a text, or what is wrong with it.
@@ -80,16 +75,16 @@ pub(crate) enum Rule {
 }
 
 /// Least and greatest value of a number.
-pub(crate) fn range(range: RangeInclusive<i64>) -> Rule {
-    Rule::Range(*range.start(), *range.end())
+pub(crate) fn range(range: RangeInclusive<i64>) -> ValueRule {
+    ValueRule::Range(*range.start(), *range.end())
 }
 
 /// A rule for text: what to take for it, or what is wrong with it, as `is empty, but must be a name`.
-pub(crate) fn text(rule: fn(&str) -> Result<String, Vec<String>>) -> Rule {
-    Rule::Text(rule)
+pub(crate) fn text(rule: fn(&str) -> Result<String, Vec<String>>) -> ValueRule {
+    ValueRule::Text(rule)
 }
 
-impl Rule {
+impl ValueRule {
     fn apply(&self, value: &Value) -> Result<Value, Vec<String>> {
         match (self, value) {
             (Self::Range(least, _), Value::Integer(value)) if value < least => {
@@ -106,9 +101,8 @@ impl Rule {
 
 /// Merged layers being read, and what is wrong with them.
 pub(crate) struct Reader<'a> {
-    /// The layers.
     pub(crate) tree: &'a Table,
-    /// Problems so far.
+    /// Problems that were found so far.
     pub(crate) problems: &'a mut Vec<Diagnostic>,
 }
 
@@ -128,7 +122,6 @@ pub(crate) trait Entry: Sized {
     /// Whether it may be missing.
     const IS_OPTIONAL: bool = false;
 
-    /// What may stand there.
     fn form() -> Form;
 
     /// Whether any layer sets it; of a table, whether all keys are set that must be.
@@ -143,7 +136,7 @@ pub(crate) trait Entry: Sized {
     }
 
     /// The value at a path; `None` where a problem was noted or no layer sets it.
-    fn read(reader: &mut Reader<'_>, path: &str, rule: Option<&Rule>) -> Option<Self>;
+    fn read(reader: &mut Reader<'_>, path: &str, rule: Option<&ValueRule>) -> Option<Self>;
 }
 
 fn found<'a>(tree: &'a Table, path: &str) -> Option<&'a Value> {
@@ -152,7 +145,6 @@ fn found<'a>(tree: &'a Table, path: &str) -> Option<&'a Value> {
 
 /// A type of single values.
 pub(crate) trait Leaf: Sized {
-    /// What may stand there.
     fn form() -> Form;
 
     /// The value, or what is wrong with it, as `is empty, but must be a path`.
@@ -164,7 +156,7 @@ impl<T: Leaf> Entry for T {
         T::form()
     }
 
-    fn read(reader: &mut Reader<'_>, path: &str, rule: Option<&Rule>) -> Option<Self> {
+    fn read(reader: &mut Reader<'_>, path: &str, rule: Option<&ValueRule>) -> Option<Self> {
         let value = found(reader.tree, path)?;
         let taken = rule.map_or_else(|| Ok(value.clone()), |rule| rule.apply(value));
         match taken.and_then(|value| T::parse(&value).map_err(|problem| vec![problem])) {
@@ -186,7 +178,7 @@ impl<T: Entry> Entry for Option<T> {
         T::form()
     }
 
-    fn read(reader: &mut Reader<'_>, path: &str, rule: Option<&Rule>) -> Option<Self> {
+    fn read(reader: &mut Reader<'_>, path: &str, rule: Option<&ValueRule>) -> Option<Self> {
         if T::is_set(reader.tree, path) { T::read(reader, path, rule).map(Some) } else { Some(None) }
     }
 }
@@ -281,7 +273,7 @@ impl Entry for Verbatim {
         Form::Open
     }
 
-    fn read(reader: &mut Reader<'_>, path: &str, _: Option<&Rule>) -> Option<Self> {
+    fn read(reader: &mut Reader<'_>, path: &str, _: Option<&ValueRule>) -> Option<Self> {
         let Value::Table(table) = found(reader.tree, path)? else { return None };
         let values = table.iter().filter_map(|(key, node)| Some((key.clone(), text_of(&node.value).ok()?.to_owned())));
         Some(Self(values.collect()))
@@ -330,12 +322,12 @@ macro_rules! settings {
             fn read(
                 reader: &mut $crate::describe::entry::Reader<'_>,
                 path: &str,
-                _: Option<&$crate::describe::entry::Rule>,
+                _: Option<&$crate::describe::entry::ValueRule>,
             ) -> Option<Self> {
                 // Every field is read before the first missing one ends it: all problems are noted.
                 $(
                     let $field = {
-                        let rule: Option<$crate::describe::entry::Rule> = [$($rule)?].into_iter().next();
+                        let rule: Option<$crate::describe::entry::ValueRule> = [$($rule)?].into_iter().next();
                         <$type as $crate::describe::entry::Entry>::read(reader, &$crate::layers::tree::join(path, stringify!($field)), rule.as_ref())
                     };
                 )+
@@ -373,7 +365,6 @@ macro_rules! words {
                 $( (Self::$variant, $word, concat!($($text),+)), )+
             ];
 
-            /// Its word.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     Self::$first => $first_word,

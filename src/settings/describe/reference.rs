@@ -27,7 +27,7 @@ pub(crate) fn settings() -> Vec<Setting> {
     }
 }
 
-/// The layer of defaults.
+/// The layer that holds the defaults.
 pub(crate) fn defaults_of(settings: &[Setting]) -> Table {
     table(settings, |setting| setting.default.clone())
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::describe::entry::{Form, Rule, Setting};
+use crate::describe::entry::{Form, Setting, ValueRule};
 use crate::describe::reference;
 use crate::layers::tree::Value;
 
@@ -43,7 +43,7 @@ fn property(setting: &Setting) -> Json {
     if let Form::Choice { words, is_closed: true } = &setting.form {
         rules.insert("enum".to_owned(), words.clone().into());
     }
-    if let Some(Rule::Range(least, most)) = setting.rule {
+    if let Some(ValueRule::Range(least, most)) = setting.rule {
         rules.insert("minimum".to_owned(), least.into());
         rules.insert("maximum".to_owned(), most.into());
     }

@@ -1,6 +1,6 @@
 //! Arrays of tables: settings of which there may be any number.
 
-use crate::describe::entry::{Entry, Form, Reader, Rule};
+use crate::describe::entry::{Entry, Form, Reader, ValueRule};
 use crate::describe::reference;
 use crate::layers::tree;
 use crate::layers::tree::{Node, Table, Value};
@@ -14,7 +14,7 @@ impl<T: Entry> Entry for Vec<T> {
         }
     }
 
-    fn read(reader: &mut Reader<'_>, path: &str, _: Option<&Rule>) -> Option<Self> {
+    fn read(reader: &mut Reader<'_>, path: &str, _: Option<&ValueRule>) -> Option<Self> {
         let found = tree::at(reader.tree, &path.split('.').collect::<Vec<_>>()).map(|node| &node.value);
         let Some(Value::Array(elements)) = found else { return Some(Self::new()) };
         let defaults = match T::form() {

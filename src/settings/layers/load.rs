@@ -1,4 +1,4 @@
-//! Layers: defaults < file < environment < flags. Each value keeps its origin, each problem is told, all at once.
+//! Layers: defaults < file < environment < flags. Each value keeps its origin, all problems are reported at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::layers::tree::{Effective, Node, Source, Table, Value};
 use crate::layers::{file, names, shape, tree};
 use crate::messages::diagnostic::{BAD, Diagnostic, Diagnostics, Origin, UNKNOWN};
 use crate::process::config::Config;
-use crate::process::relations::Places;
+use crate::process::relations::BasePaths;
 use crate::process::{native, relations};
 
 const CODES: Codes = Codes { unknown: UNKNOWN, bad: BAD };
 
-/// What stands above the defaults. Nothing is read from the process itself, so that tests say everything.
+/// What stands above the defaults. Nothing is read from the process itself, so that tests give all of it.
 #[derive(Debug, Clone, Default)]
 pub struct Layers {
     /// The configuration file; without one, `LOOPWARDEN_CONFIG` of the environment names it.
@@ -33,9 +33,9 @@ pub struct Layers {
 pub struct Flag {
     /// The flag, for messages: `--set`, `--data-dir`.
     pub name: String,
-    /// Dotted key.
+    /// Dotted path of the key.
     pub key: String,
-    /// Value as written.
+    /// The value as it was written.
     pub value: String,
 }
 
@@ -55,7 +55,6 @@ impl Flag {
 /// A configuration with the origin of each of its values.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// The configuration.
     pub config: Config,
     tree: Table,
 }
@@ -89,7 +88,7 @@ impl Loaded {
 /// # Errors
 /// Every problem of every layer.
 pub fn load(layers: &Layers) -> Result<Loaded, Diagnostics> {
-    let mut told = Vec::new();
+    let mut diagnostics = Vec::new();
     let settings = reference::settings();
     let (mut merged, shape) = (reference::defaults_of(&settings), reference::shape_of(&settings));
     let file = layers.file.clone().or_else(|| variable(layers, "LOOPWARDEN_CONFIG").map(PathBuf::from));
@@ -97,44 +96,44 @@ pub fn load(layers: &Layers) -> Result<Loaded, Diagnostics> {
         match read_file(path) {
             Ok(mut layer) => {
                 native::flatten(&mut layer);
-                shape::check(&mut layer, &shape, "", CODES, &mut told);
+                shape::check(&mut layer, &shape, "", CODES, &mut diagnostics);
                 resolve_paths(&mut layer, &settings, path.parent().unwrap_or(Path::new("")));
                 tree::merge(&mut merged, layer);
             }
-            Err(problems) => told.extend(problems),
+            Err(problems) => diagnostics.extend(problems),
         }
     }
     for (name, value) in &layers.environment {
         if let Some(key) = name.strip_prefix(names::PREFIX).filter(|key| !names::is_other(key) && !value.is_empty()) {
             let path = names::environment_path(key);
-            set(&mut merged, &shape, &path, value, &Origin::Environment(Arc::from(name.as_str())), &mut told);
+            set(&mut merged, &shape, &path, value, &Origin::Environment(Arc::from(name.as_str())), &mut diagnostics);
         }
     }
     for flag in &layers.flags {
         let path = names::flag_path(&flag.key);
-        set(&mut merged, &shape, &path, &flag.value, &Origin::Flag(Arc::from(flag.name.as_str())), &mut told);
+        set(&mut merged, &shape, &path, &flag.value, &Origin::Flag(Arc::from(flag.name.as_str())), &mut diagnostics);
     }
     if !merged.contains_key("instance") {
         match host_name(layers) {
             Some(host) => drop(merged.insert("instance".to_owned(), Value::Text(host).with_origin(&Origin::Host))),
-            None => told.push(Diagnostic::new(BAD, "instance is not set, and this host has no name to take instead")),
+            None => diagnostics.push(Diagnostic::new(BAD, "instance is not set, and this host has no name to take instead")),
         }
     }
-    native::check(&mut merged, &mut told);
+    native::check(&mut merged, &mut diagnostics);
     let file = file.as_deref().and_then(Path::parent).filter(|directory| !directory.as_os_str().is_empty());
-    let places = Places { temporary: variable(layers, "TMPDIR"), file };
-    match read(&merged, &places, &mut told) {
-        Some(config) if told.is_empty() => Ok(Loaded { config, tree: merged }),
-        _ => Err(Diagnostics::sorted(told)),
+    let base = BasePaths { temporary: variable(layers, "TMPDIR"), file };
+    match read(&merged, &base, &mut diagnostics) {
+        Some(config) if diagnostics.is_empty() => Ok(Loaded { config, tree: merged }),
+        _ => Err(Diagnostics::sorted(diagnostics)),
     }
 }
 
-/// The configuration of the merged layers; where `told` grows, there is none.
-fn read(merged: &Table, places: &Places<'_>, told: &mut Vec<Diagnostic>) -> Option<Config> {
-    let reader = &mut Reader { tree: merged, problems: told };
+/// The configuration of the merged layers; where `diagnostics` grows, there is none.
+fn read(merged: &Table, base: &BasePaths<'_>, diagnostics: &mut Vec<Diagnostic>) -> Option<Config> {
+    let reader = &mut Reader { tree: merged, problems: diagnostics };
     relations::commit(reader);
     let config = Config::read(reader, "", None);
-    relations::data_dir(reader, places);
+    relations::data_dir(reader, base);
     relations::kafka(reader);
     relations::inputs(reader, config.as_ref());
     relations::webhooks(reader, config.as_ref());
@@ -158,7 +157,7 @@ fn variable<'a>(layers: &'a Layers, name: &str) -> Option<&'a str> {
 }
 
 /// Puts one value, written as text, at its path.
-fn set(merged: &mut Table, shape: &Table, path: &[String], value: &str, origin: &Origin, told: &mut Vec<Diagnostic>) {
+fn set(merged: &mut Table, shape: &Table, path: &[String], value: &str, origin: &Origin, diagnostics: &mut Vec<Diagnostic>) {
     let mut known = shape;
     let mut nodes = Vec::new();
     for (depth, key) in path.iter().enumerate() {
@@ -174,13 +173,13 @@ fn set(merged: &mut Table, shape: &Table, path: &[String], value: &str, origin: 
             }
             Some(Value::Table(_)) => {
                 let message = format!("{} is a table, but a value must have a key of its own", path.join("."));
-                return told.push(Diagnostic::new(BAD, message).at(origin, path.join(".")));
+                return diagnostics.push(Diagnostic::new(BAD, message).at(origin, path.join(".")));
             }
             Some(expected) if is_last => {
                 let Some(value) = parse(value, expected) else {
                     let shown: String = value.chars().take(64).collect();
                     let message = format!("{} is {shown:?}, but must be {}", path.join("."), shape::kind(expected));
-                    return told.push(Diagnostic::new(BAD, message).at(origin, path.join(".")));
+                    return diagnostics.push(Diagnostic::new(BAD, message).at(origin, path.join(".")));
                 };
                 return insert(merged, &nodes, key, value, origin);
             }
@@ -188,7 +187,7 @@ fn set(merged: &mut Table, shape: &Table, path: &[String], value: &str, origin: 
                 let written: String = path.join(".").chars().filter(|letter| !letter.is_control()).take(256).collect();
                 let table = nodes.join(".");
                 let unknown = shape::unknown_key(UNKNOWN, &written, (&tree::join(&table, key), key), known, origin);
-                return told.push(unknown.at(origin, table));
+                return diagnostics.push(unknown.at(origin, table));
             }
         }
     }

@@ -12,22 +12,22 @@ const BEGINNING_MIN: usize = 3;
 /// Codes of the two kinds of problems.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Codes {
-    /// Of an unknown key.
+    /// Code of an unknown key.
     pub(crate) unknown: &'static str,
     /// Of a value of the wrong type.
     pub(crate) bad: &'static str,
 }
 
-/// Compares a layer with the shape. What does not fit is told and taken out, so that the rest can still be checked.
+/// Compares a layer with the shape. What does not fit is reported and taken out, so that the rest can still be checked.
 /// An empty table in the shape stands for any keys.
-pub(crate) fn check(layer: &mut Table, shape: &Table, path: &str, codes: Codes, told: &mut Vec<Diagnostic>) {
+pub(crate) fn check(layer: &mut Table, shape: &Table, path: &str, codes: Codes, diagnostics: &mut Vec<Diagnostic>) {
     layer.retain(|key, node| {
         let path = join(path, key);
         let Some(expected) = shape.get(key) else {
-            told.push(unknown(&path, key, node, shape, codes));
+            diagnostics.push(unknown(&path, key, node, shape, codes));
             return false;
         };
-        fits(node, &expected.value, &path, codes, told)
+        fits(node, &expected.value, &path, codes, diagnostics)
     });
 }
 
@@ -40,7 +40,8 @@ fn unknown(path: &str, key: &str, node: &Node, shape: &Table, codes: Codes) -> D
 /// A key that is not among the known ones of its table, with what may have been meant: another one of them, or a key of policies.
 /// `written` is all of it, `at` the path to the first part that is unknown and that part.
 pub(crate) fn unknown_key(code: &'static str, written: &str, at: (&str, &str), known: &Table, origin: &Origin) -> Diagnostic {
-    let meant = meant(written, at, known, origin).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
+    let meant =
+        meant(written, at.0, at.1, known, origin).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
     let diagnostic = Diagnostic::new(code, format!("unknown key \"{written}\"{meant}"));
     // In a policy nothing is misplaced: the keys that it knows are not unknown.
     match misplaced(at.0) {
@@ -49,9 +50,9 @@ pub(crate) fn unknown_key(code: &'static str, written: &str, at: (&str, &str), k
     }
 }
 
-/// What was meant, if that can be told: a key with `_` where levels are divided, or the other way round, as a variable where it
+/// What was meant, if that is clear: a key with `_` where levels are divided, or the other way round, as a variable where it
 /// came from one; else a key of the same table that is like it, or begins with it.
-fn meant(written: &str, (path, key): (&str, &str), known: &Table, origin: &Origin) -> Option<String> {
+fn meant(written: &str, path: &str, key: &str, known: &Table, origin: &Origin) -> Option<String> {
     let above = path.strip_suffix(key).unwrap_or_default();
     let rest = written.strip_prefix(above).unwrap_or(written).replace('.', "_");
     if let Some(leaf) = tree::effective(known).into_iter().find(|leaf| leaf.key.replace('.', "_") == rest) {
@@ -63,8 +64,8 @@ fn meant(written: &str, (path, key): (&str, &str), known: &Table, origin: &Origi
     closest(key, names.iter().copied()).or_else(begun).map(str::to_owned)
 }
 
-fn fits(node: &mut Node, expected: &Value, path: &str, codes: Codes, told: &mut Vec<Diagnostic>) -> bool {
-    let before = told.len();
+fn fits(node: &mut Node, expected: &Value, path: &str, codes: Codes, diagnostics: &mut Vec<Diagnostic>) -> bool {
+    let before = diagnostics.len();
     match (&mut node.value, expected) {
         (Value::Text(_), Value::Text(_))
         | (Value::Integer(_), Value::Integer(_))
@@ -74,7 +75,7 @@ fn fits(node: &mut Node, expected: &Value, path: &str, codes: Codes, told: &mut 
         (Value::Integer(integer), Value::Float(_)) => node.value = Value::Float(*integer as f64),
         (Value::Table(table), Value::Table(shape)) => {
             if !shape.is_empty() {
-                check(table, shape, path, codes, told);
+                check(table, shape, path, codes, diagnostics);
             }
             return true;
         }
@@ -82,14 +83,14 @@ fn fits(node: &mut Node, expected: &Value, path: &str, codes: Codes, told: &mut 
             let text = Value::Text(String::new());
             let element = shape.first().map_or(&text, |node| &node.value);
             for (index, node) in elements.iter_mut().enumerate() {
-                fits(node, element, &format!("{path}[{index}]"), codes, told);
+                fits(node, element, &format!("{path}[{index}]"), codes, diagnostics);
             }
             // A table in an array stays, without its bad keys; an array of anything else goes as a whole.
-            return told.len() == before || matches!(element, Value::Table(_));
+            return diagnostics.len() == before || matches!(element, Value::Table(_));
         }
         (actual, expected) => {
             let message = format!("{path} is {}, but must be {}", shown(actual), kind(expected));
-            told.push(Diagnostic::new(codes.bad, message).at(&node.origin, path));
+            diagnostics.push(Diagnostic::new(codes.bad, message).at(&node.origin, path));
             return false;
         }
     }

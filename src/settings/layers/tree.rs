@@ -15,13 +15,12 @@ pub(crate) type Table = BTreeMap<String, Node>;
 /// Messages about one broken file; more would only repeat the first.
 const SYNTAX_ERRORS_MAX: usize = 10;
 
-/// A value and its places.
+/// A value and where it and its key stand.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) value: Value,
-    /// Where its key stands.
+    /// Where the key of the value stands.
     pub(crate) key: Origin,
-    /// Where the value stands.
     pub(crate) origin: Origin,
 }
 
@@ -64,31 +63,28 @@ impl Value {
 /// An effective value, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effective {
-    /// Dotted path.
+    /// Dotted path of the key.
     pub key: String,
-    /// The value as TOML.
+    /// The value, written as TOML.
     pub value: String,
-    /// Where it came from.
     pub origin: Origin,
 }
 
 /// What a text is, for the places of its values.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
-    /// The program's defaults.
     Default,
-    /// A shipped profile.
     Profile(Arc<str>),
     File(Arc<str>),
 }
 
 /// Finds line and column of byte offsets.
-struct Places<'a> {
+struct SourceText<'a> {
     text: &'a str,
     source: &'a Source,
 }
 
-impl Places<'_> {
+impl SourceText<'_> {
     fn at(&self, offset: usize) -> Origin {
         match self.source {
             Source::Default => Origin::Default,
@@ -129,17 +125,17 @@ impl Places<'_> {
 
 /// Parses TOML; all syntax errors at once, under `code`.
 pub(crate) fn parse(text: &str, source: &Source, code: &'static str) -> Result<Table, Vec<Diagnostic>> {
-    let places = Places { text, source };
+    let source_text = SourceText { text, source };
     let (table, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
-        return Ok(places.table(table.get_ref()));
+        return Ok(source_text.table(table.get_ref()));
     }
-    let told = errors.iter().take(SYNTAX_ERRORS_MAX).map(|error| {
+    let diagnostics = errors.iter().take(SYNTAX_ERRORS_MAX).map(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let message = error.message().replace('\n', ", ");
-        Diagnostic::new(code, format!("this is no TOML: {message}")).at(&places.at(start), "")
+        Diagnostic::new(code, format!("this is no TOML: {message}")).at(&source_text.at(start), "")
     });
-    Err(told.collect())
+    Err(diagnostics.collect())
 }
 
 /// A tree of values that all have one origin.
@@ -313,7 +309,7 @@ fn collect(table: &Table, prefix: &str, leaves: &mut Vec<Effective>) {
     }
 }
 
-/// `prefix.key`.
+/// Dotted path of a key below `prefix`.
 pub(crate) fn join(prefix: &str, key: &str) -> String {
     if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
 }

@@ -11,7 +11,6 @@ pub(crate) const BAD: &str = "E0202";
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// The program's defaults.
     Default,
     /// A shipped profile, by name.
     Profile(Arc<str>),
@@ -110,12 +109,12 @@ pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl Diagnostics {
     /// Problems in the order of a file's lines; those from elsewhere follow in the order they were found.
-    pub(crate) fn sorted(mut told: Vec<Diagnostic>) -> Self {
-        told.sort_by_key(|diagnostic| match &diagnostic.place {
+    pub(crate) fn sorted(mut diagnostics: Vec<Diagnostic>) -> Self {
+        diagnostics.sort_by_key(|diagnostic| match &diagnostic.place {
             Some((Origin::File { line, column, .. }, _)) => (*line, *column),
             _ => (u32::MAX, 0),
         });
-        Self(told)
+        Self(diagnostics)
     }
 }
 

@@ -3,7 +3,7 @@
 /// The page of a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
-    /// The code, as `E0102`.
+    /// Code of the error, as `E0102`.
     pub code: &'static str,
     /// Markdown; the first line is `# E0102: title`.
     pub text: &'static str,
@@ -21,7 +21,7 @@ const fn page(code: &'static str, text: &'static str) -> Page {
     Page { code, text }
 }
 
-/// All pages, by code.
+/// All pages in the order of their codes.
 pub const PAGES: &[Page] = &[
     page("E0101", include_str!("../../docs/errors/E0101.md")),
     page("E0102", include_str!("../../docs/errors/E0102.md")),

@@ -37,8 +37,8 @@ impl SetKeys {
     }
 
     /// A line for each detector that is off and has such keys.
-    pub(crate) fn told(&self, policy: &Policy, effective: &Table) -> Vec<String> {
-        let told = |detector: Detector| {
+    pub(crate) fn messages(&self, policy: &Policy, effective: &Table) -> Vec<String> {
+        let message = |detector: Detector| {
             let name = detector.as_str();
             let keys: Vec<String> = self
                 .0
@@ -49,7 +49,7 @@ impl SetKeys {
             let why = why_off(name, effective)?;
             (!keys.is_empty()).then(|| format!("{} changes nothing: {why}", keys.join(", ")))
         };
-        Detector::ALL.into_iter().filter(|detector| !policy.detectors.mode(*detector).is_on()).filter_map(told).collect()
+        Detector::ALL.into_iter().filter(|detector| !policy.detectors.mode(*detector).is_on()).filter_map(message).collect()
     }
 }
 

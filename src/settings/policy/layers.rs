@@ -1,10 +1,11 @@
 //! Policies from their layers: shipped profiles along the chain of bases, a user's file, overrides.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use loopwarden_core::policy::{Detector, PROFILES, Policy, Profile, Value as Written};
-use serde::{Deserialize as _, Serialize};
+use serde::Serialize;
 
 use crate::layers::shape::Codes;
 use crate::layers::suggest::closest;
@@ -13,7 +14,7 @@ use crate::layers::{file, shape, tree};
 use crate::messages::diagnostic::{Diagnostic, Diagnostics, Origin};
 use crate::policy::idle::SetKeys;
 use crate::policy::tools;
-use crate::policy::tools::Places;
+use crate::policy::tools::ToolIndices;
 
 /// Code of everything that is wrong with a policy.
 pub(crate) const CODE: &str = "E0601";
@@ -28,7 +29,7 @@ const BASE_DEFAULT: &str = "default";
 #[derive(Debug, Clone)]
 pub struct LoadedPolicy {
     pub policy: Policy,
-    /// It says `tool = []`, which took all rules away where a list replaced the one below it. It adds nothing.
+    /// It has `tool = []`, which took all rules away where a list replaced the one below it. It adds nothing.
     pub adds_no_tool: bool,
     /// A line for each detector that is off and has keys that the file or an override sets.
     pub without_effect: Vec<String>,
@@ -138,18 +139,18 @@ fn unknown_profile(what: &str, name: &str, but: &str) -> Diagnostic {
 
 /// Merges the chain of bases, the layer and the overrides, then checks.
 fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> {
-    let mut told = Vec::new();
+    let mut diagnostics = Vec::new();
     let mut layers = vec![overrides, layer];
     // Bases are shipped, and a shipped base never leads back: the chain ends at the profile without one.
-    while let Some(base) = layers.last_mut().and_then(|layer| take_base(layer, &mut told)) {
+    while let Some(base) = layers.last_mut().and_then(|layer| take_base(layer, &mut diagnostics)) {
         layers.push(shipped(base)?);
     }
     let mut effective = layers.pop().unwrap_or_default();
-    let (mut tools, mut adds_no_tool, mut set_keys) = (Places::default(), false, SetKeys::default());
+    let (mut tools, mut adds_no_tool, mut set_keys) = (ToolIndices::default(), false, SetKeys::default());
     let shape = shape()?;
     while let Some(mut layer) = layers.pop() {
-        let keeps = tools::keeps_base(&mut layer, CODE, &mut told);
-        shape::check(&mut layer, &shape, "", Codes { unknown: CODE, bad: CODE }, &mut told);
+        let keeps = tools::keeps_base(&mut layer, CODE, &mut diagnostics);
+        shape::check(&mut layer, &shape, "", Codes { unknown: CODE, bad: CODE }, &mut diagnostics);
         // Above the policy itself there are only overrides.
         adds_no_tool |= layers.len() <= 1 && keeps && tools::is_empty(&layer);
         tools.put_below(&mut layer, &effective, keeps);
@@ -157,16 +158,14 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
         move_thresholds(&mut effective, &layer);
         tree::merge(&mut effective, layer);
     }
-    let written = Written::deserialize(tree::to_toml(&effective))
-        .map_err(|error| Diagnostics::from(Diagnostic::new(CODE, format!("this is no policy: {}", error.message()))))?;
-    match Policy::read(&written, &tree::to_json(&effective)) {
-        Ok(policy) if told.is_empty() => {
-            let without_effect = set_keys.told(&policy, &effective);
+    match Policy::read(&Written::Table(written(&effective)), &tree::to_json(&effective)) {
+        Ok(policy) if diagnostics.is_empty() => {
+            let without_effect = set_keys.messages(&policy, &effective);
             Ok(LoadedPolicy { policy, adds_no_tool, without_effect, tree: effective })
         }
-        Ok(_) => Err(Diagnostics::sorted(told)),
+        Ok(_) => Err(Diagnostics::sorted(diagnostics)),
         Err(problems) => {
-            told.extend(problems.into_iter().map(|problem| {
+            diagnostics.extend(problems.into_iter().map(|problem| {
                 let (message, path) = tools.as_written(&problem);
                 let diagnostic = Diagnostic::new(CODE, message);
                 match tree::nearest(&effective, &problem.path) {
@@ -174,13 +173,28 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
                     None => diagnostic,
                 }
             }));
-            Err(Diagnostics::sorted(told))
+            Err(Diagnostics::sorted(diagnostics))
         }
     }
 }
 
+/// The values of a tree without their origins, as the core reads them.
+fn written(table: &Table) -> BTreeMap<String, Written> {
+    fn value_of(node: &Node) -> Written {
+        match &node.value {
+            Value::Text(text) => Written::Text(text.clone()),
+            Value::Integer(integer) => Written::Integer(*integer),
+            Value::Float(float) => Written::Float(*float),
+            Value::Boolean(flag) => Written::Flag(*flag),
+            Value::Array(elements) => Written::List(elements.iter().map(value_of).collect()),
+            Value::Table(table) => Written::Table(written(table)),
+        }
+    }
+    table.iter().map(|(key, node)| (key.clone(), value_of(node))).collect()
+}
+
 /// Takes `base` out of a layer. A file without one stands on the default profile; the root on nothing.
-fn take_base(layer: &mut Table, told: &mut Vec<Diagnostic>) -> Option<Profile> {
+fn take_base(layer: &mut Table, diagnostics: &mut Vec<Diagnostic>) -> Option<Profile> {
     let is_root = |name: &Node| matches!(&name.origin, Origin::Profile(profile) if &**profile == Profile::DEFAULT.name);
     let base = layer.remove("base");
     if base.is_none() && layer.get("profile").is_some_and(is_root) {
@@ -196,7 +210,7 @@ fn take_base(layer: &mut Table, told: &mut Vec<Diagnostic>) -> Option<Profile> {
     match found {
         Ok(profile) => Some(profile),
         Err(diagnostic) => {
-            told.push(diagnostic.at(&base.origin, "base"));
+            diagnostics.push(diagnostic.at(&base.origin, "base"));
             Some(Profile::DEFAULT)
         }
     }

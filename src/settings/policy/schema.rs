@@ -16,7 +16,7 @@ use crate::policy::tools;
 /// The comment behind each key, by its path.
 type Texts = BTreeMap<String, String>;
 
-/// The schema of a policy file. What it leaves out comes from its base, so that no key is required and no default is told.
+/// The schema of a policy file. What it leaves out comes from its base, so that no key is required and no default is given.
 ///
 /// # Errors
 /// None: the profiles are TOML.

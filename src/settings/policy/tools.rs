@@ -6,20 +6,19 @@ use crate::layers::tree::{Node, Table, Value};
 use crate::layers::{shape, tree};
 use crate::messages::diagnostic::Diagnostic;
 
-/// The list.
 const LIST: &str = "tool";
 
-/// The key that says whether a policy keeps the entries of its base. It belongs to one layer, as `base` does.
+/// The key that decides whether a policy keeps the entries of its base. It belongs to one layer, as `base` does.
 pub(crate) const OF_BASE: &str = "base_tools";
 
 /// Takes `base_tools` out of a layer.
-pub(crate) fn keeps_base(layer: &mut Table, code: &'static str, told: &mut Vec<Diagnostic>) -> bool {
+pub(crate) fn keeps_base(layer: &mut Table, code: &'static str, diagnostics: &mut Vec<Diagnostic>) -> bool {
     match layer.remove(OF_BASE) {
         None => true,
         Some(Node { value: Value::Boolean(keeps), .. }) => keeps,
         Some(node) => {
             let message = format!("{OF_BASE} is {}, but must be true or false", shape::kind(&node.value));
-            told.push(Diagnostic::new(code, message).at(&node.origin, OF_BASE));
+            diagnostics.push(Diagnostic::new(code, message).at(&node.origin, OF_BASE));
             true
         }
     }
@@ -39,9 +38,9 @@ fn entries(layer: &Table) -> Option<&[Node]> {
 
 /// Where the entries of each layer begin in the whole list.
 #[derive(Debug, Default)]
-pub(crate) struct Places(Vec<usize>);
+pub(crate) struct ToolIndices(Vec<usize>);
 
-impl Places {
+impl ToolIndices {
     /// Puts the entries below a layer before its own ones, or leaves them out for good.
     pub(crate) fn put_below(&mut self, layer: &mut Table, below: &Table, keeps: bool) {
         if !keeps {

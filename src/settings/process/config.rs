@@ -162,7 +162,7 @@ settings! {
         dlq_content: DeadLetterContent = "full";
         /// what to do when input was deleted before it was read; continue counts it and goes on
         on_input_loss: OnInputLoss = "continue";
-        /// PEM, authorities of the brokers' certificates; switches TLS on; see settings.md for certificates the system knows
+        /// PEM, authorities of the brokers' certificates; switches TLS on; see authentication.md for certificates the system knows
         ca_file: Option<PathBuf> as "/etc/loopwarden/ca.pem";
         /// PEM, certificate of this client; needs key_file
         cert_file: Option<PathBuf> as "/etc/loopwarden/cert.pem";

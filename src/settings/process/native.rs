@@ -8,7 +8,7 @@ use crate::messages::diagnostic::{Diagnostic, Origin};
 /// Names that librdkafka knows, one a line, from its `CONFIGURATION.md`; without those that only code can set (callbacks).
 const KEYS: &str = include_str!("librdkafka_keys.txt");
 
-/// The tables, as paths.
+/// Tables of librdkafka settings, as paths of keys.
 pub(crate) const TABLES: [&[&str]; 3] =
     [&["kafka", "librdkafka"], &["kafka", "consumer", "librdkafka"], &["kafka", "producer", "librdkafka"]];
 
@@ -64,26 +64,26 @@ fn is_same_line(one: &Origin, other: &Origin) -> bool {
     }
 }
 
-/// Makes every value text, and tells names that are unknown or owned and values that are neither text nor number.
-pub(crate) fn check(merged: &mut Table, told: &mut Vec<Diagnostic>) {
+/// Makes every value text, and reports names that are unknown or owned and values that are neither text nor number.
+pub(crate) fn check(merged: &mut Table, diagnostics: &mut Vec<Diagnostic>) {
     for path in TABLES {
         let name = path.join(".");
         let Some(Node { value: Value::Table(table), .. }) = tree::at_mut(merged, path) else { continue };
         table.retain(|key, node| {
             let Some(text) = text(&node.value) else {
                 let message = format!("{name} setting {key:?} is an array, but must be text or a number");
-                told.push(Diagnostic::new("E0202", message).at(&node.origin, name.as_str()));
+                diagnostics.push(Diagnostic::new("E0202", message).at(&node.origin, name.as_str()));
                 return false;
             };
             node.value = Value::Text(text);
             if let Some((_, instead)) = OWNED.iter().find(|(owned, _)| is_owned(owned, key)) {
                 let message = format!("librdkafka setting {key:?} is not for you to set: {instead}");
-                told.push(Diagnostic::new("E0208", message).at(&node.key, name.as_str()));
+                diagnostics.push(Diagnostic::new("E0208", message).at(&node.key, name.as_str()));
             } else if !is_known(key) {
                 let meant = closest(key, KEYS.lines()).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
                 let key: String = key.chars().take(128).collect();
                 let message = format!("unknown librdkafka setting {key:?}{meant}");
-                told.push(Diagnostic::new("E0207", message).at(&node.key, name.as_str()));
+                diagnostics.push(Diagnostic::new("E0207", message).at(&node.key, name.as_str()));
             }
             true
         });

@@ -13,8 +13,8 @@ use crate::process::rules::is_safe;
 const TEMPORARY: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run/user"];
 
 /// Directories that paths are judged by.
-pub(crate) struct Places<'a> {
-    /// The environment's temporary directory.
+pub(crate) struct BasePaths<'a> {
+    /// Directory of temporary files, as the environment names it.
     pub(crate) temporary: Option<&'a str>,
     /// Where the configuration file lies.
     pub(crate) file: Option<&'a Path>,
@@ -35,12 +35,11 @@ pub(crate) fn commit(reader: &mut Reader<'_>) {
 
 /// A path relative to the user or to the file lies where they are, also in a scratch directory; whoever writes a temporary directory
 /// out forgot that state must outlive a reboot.
-pub(crate) fn data_dir(reader: &mut Reader<'_>, places: &Places<'_>) {
+pub(crate) fn data_dir(reader: &mut Reader<'_>, base: &BasePaths<'_>) {
     let Some(Value::Text(written)) = reader.tree.get("data_dir").map(|node| &node.value) else { return };
     let path = Path::new(written);
-    let is_temporary =
-        |path: &Path| TEMPORARY.iter().copied().chain(places.temporary).any(|directory| path.starts_with(directory));
-    let is_beside_the_file = places.file.is_some_and(|directory| path.starts_with(directory));
+    let is_temporary = |path: &Path| TEMPORARY.iter().copied().chain(base.temporary).any(|directory| path.starts_with(directory));
+    let is_beside_the_file = base.file.is_some_and(|directory| path.starts_with(directory));
     let resolved = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if path.is_absolute() && !is_beside_the_file && (is_temporary(path) || is_temporary(&resolved)) {
         let message = format!("data_dir is {written:?}, but must not be a temporary directory: cleaners delete state there");

@@ -1,6 +1,6 @@
 //! What names and URLs must be.
 
-/// Longest URL.
+/// Longest URL of a setting. Bytes.
 const URL_MAX: usize = 2_048;
 
 /// Letters, digits, `.`, `_`, `-`: what topics and ids may hold.

@@ -3,7 +3,6 @@
 /// A part of the database with its own keys. One batch may write to all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Area {
-    /// State of tasks.
     State,
     /// Records of the embedded log's inputs.
     Events,
@@ -14,7 +13,6 @@ pub enum Area {
 }
 
 impl Area {
-    /// Every area.
     pub const ALL: [Self; 4] = [Self::State, Self::Events, Self::Outputs, Self::Meta];
 
     /// Name of the column family.

@@ -29,7 +29,6 @@ impl RocksBatch {
         Self { store, batch: WriteBatch::with_capacity_bytes(bytes), failed: None }
     }
 
-    /// Sets a key.
     pub fn put(&mut self, area: Area, key: &[u8], value: &[u8]) {
         match self.store.handle(area) {
             Ok(handle) => self.batch.put_cf(handle, key, value),
@@ -37,7 +36,6 @@ impl RocksBatch {
         }
     }
 
-    /// Removes a key.
     pub fn delete(&mut self, area: Area, key: &[u8]) {
         match self.store.handle(area) {
             Ok(handle) => self.batch.delete_cf(handle, key),

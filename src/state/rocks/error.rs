@@ -1,4 +1,4 @@
-//! What RocksDB says, sorted by fate. It answers in texts; these are the ones that matter.
+//! Errors of RocksDB, sorted by fate. It answers in texts; these are the ones that matter.
 
 use std::io;
 use std::path::Path;

@@ -27,12 +27,12 @@ use crate::{Change, KeyFamily, LoadBatch, ScanFlow, StateKey, StateStore, StoreE
 /// Bytes that a change takes in a batch besides its value and the end of its key: tag, lengths, the task's prefix. An upper bound.
 const CHANGE_BYTES: usize = 32;
 
-/// What the database uses, as of now. Bytes, unless the name says otherwise.
+/// What the database uses, as of now. Bytes, unless the name has another unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoreStats {
-    /// Files of sorted records.
+    /// Bytes in files of sorted records.
     pub sst_bytes: u64,
-    /// Write buffers.
+    /// Bytes in write buffers.
     pub memtable_bytes: u64,
     /// Block cache in use, pinned blocks included.
     pub cache_bytes: u64,
@@ -83,7 +83,7 @@ impl RocksStore {
     /// Opens the database in `dir`, or makes it. RocksDB's own lock keeps a second process out.
     ///
     /// # Errors
-    /// [`StoreError::Locked`], [`StoreError::NewerFormat`], [`StoreError::OtherOwner`], [`StoreError::Corrupt`] and what the disk says.
+    /// [`StoreError::Locked`], [`StoreError::NewerFormat`], [`StoreError::OtherOwner`], [`StoreError::Corrupt`] and errors of the disk.
     pub fn open(dir: &Path, options: &RocksOptions, owner: &StoreOwner) -> Result<Self, StoreError> {
         std::fs::create_dir_all(dir).map_err(|error| error::io(dir, &error))?;
         let options = options::OpenOptions::new(options);
@@ -95,7 +95,6 @@ impl RocksStore {
         Ok(store)
     }
 
-    /// Where it is.
     pub fn dir(&self) -> &Path {
         &self.shared.dir
     }

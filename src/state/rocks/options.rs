@@ -21,7 +21,7 @@ pub struct RocksOptions {
     pub write_buffer_bytes: usize,
     /// Threads for flushes and compactions.
     pub background_jobs: u32,
-    /// Files held open.
+    /// Files that are held open at most.
     pub open_files_max: u32,
 }
 
@@ -70,7 +70,7 @@ impl OpenOptions {
         options.set_write_buffer_size((self.write_buffer_bytes / 4).clamp(64 * KIB, 64 * MIB));
         // All of the budget: a restore writes faster than one buffer is flushed.
         options.set_max_write_buffer_number(4);
-        // Each start after a kill leaves one small file more at level 0. In a process killed sixty times RocksDB's own log told of slowed
+        // Each start after a kill leaves one small file more at level 0. In a process killed sixty times RocksDB's own log reported slowed
         // writes from 20 files on and stopped ones from 36, its defaults; a start that took six seconds is put down to that, not traced.
         options.set_level_zero_slowdown_writes_trigger(LEVEL_0_SLOW);
         options.set_level_zero_stop_writes_trigger(LEVEL_0_STOP);

@@ -8,7 +8,7 @@ use crate::{StoreError, codec};
 
 /// Format of the whole directory: areas and keys.
 const FORMAT: u8 = 1;
-/// Its key in [`Area::Meta`](crate::Area).
+/// Key of the owner's name in [`Area::Meta`](crate::Area).
 pub(super) const KEY: &[u8] = b"owner";
 
 /// Whom a directory belongs to.

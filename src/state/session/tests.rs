@@ -2,7 +2,7 @@
 
 use loopwarden_core::engine::{Action, Advice, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
 use loopwarden_core::event::Stage;
-use loopwarden_core::identity::Hash128;
+use loopwarden_core::identity::{CallRules, Hash128};
 use loopwarden_core::policy::Detector;
 use proptest::prelude::*;
 
@@ -34,8 +34,8 @@ fn detectors() -> impl Strategy<Value = Detector> {
 }
 
 prop_compose! {
-    fn runs()(hash in wide(), (length, first) in any::<(u32, u64)>()) -> Run {
-        Run { hash, length, first }
+    fn runs()(hash in wide(), steps in tallies()) -> Run {
+        Run { hash, steps }
     }
 }
 
@@ -45,8 +45,8 @@ fn named() -> impl Strategy<Value = VecDeque<Box<[u16]>>> {
 }
 
 prop_compose! {
-    fn rows()((count, first) in any::<(u32, u64)>()) -> Row {
-        Row { count, first }
+    fn tallies()((count, first) in any::<(u32, u64)>()) -> Tally {
+        Tally { count, first }
     }
 }
 
@@ -54,9 +54,9 @@ prop_compose! {
     fn streaks()(
         (exact, near, near_tier) in (runs(), runs(), any::<u8>()),
         (key, count, triggers, first) in (hash(), any::<u32>(), any::<u32>(), any::<u64>()),
-        (stagnation, stuck, stagnation_first, stuck_first) in any::<(u32, u32, u64, u64)>(),
+        (stagnation, stuck) in (tallies(), tallies()),
         (stagnation_fingerprint, category) in (wide(), 0u8..5),
-        (tests, shell, (turns_of_text, turn)) in (rows(), rows(), any::<(u32, u64)>()),
+        (tests, shell, (turns_of_text, turn)) in (tallies(), tallies(), any::<(u32, u64)>()),
         (has_edited, files, turns, last_turn, slice, read_first, last_time) in any::<(bool, u32, u32, u64, [u8; 8], u64, i64)>(),
         (own_texts, next_step) in (texts(), any::<u64>()),
         (began, calls, replies, tokens, cost_micro_usd) in any::<(i64, u32, u32, u64, u64)>(),
@@ -67,7 +67,7 @@ prop_compose! {
         Streaks {
             exact, near, near_tier,
             outcome: OutcomeRun { key, count, triggers, first },
-            matrix: Matrix { stagnation, stuck, stagnation_first, stuck_first, stagnation_fingerprint, category },
+            matrix: Matrix { stagnation, stuck, stagnation_fingerprint, category },
             tests, shell,
             texts: Texts { turns: turns_of_text, turn, last: (last_text, next) },
             exploration: Explored { has_edited, files, turns, last_turn, slice, first: read_first, last_time: EventTime(last_time) },
@@ -90,9 +90,9 @@ prop_compose! {
 fn recipes() -> impl Strategy<Value = IdentityRecipe> {
     prop_oneof![
         any::<(Vec<String>, Vec<String>)>()
-            .prop_map(|(args, ignored)| IdentityRecipe::Call { args: args.into(), args_ignored: ignored.into() }),
-        any::<Vec<String>>().prop_map(|args| IdentityRecipe::Coarse { args: args.into() }),
-        Just(IdentityRecipe::Args),
+            .prop_map(|(args, ignored)| IdentityRecipe::Call(CallRules { args: args.into(), args_ignored: ignored.into() })),
+        any::<Vec<String>>().prop_map(|args| IdentityRecipe::Coarse(args.into())),
+        Just(IdentityRecipe::Args(CallRules::default())),
         Just(IdentityRecipe::Opaque),
     ]
 }
@@ -100,7 +100,7 @@ fn recipes() -> impl Strategy<Value = IdentityRecipe> {
 prop_compose! {
     fn verdicts()(
         (command_id, episode, level, message) in any::<([u8; 16], [u8; 16], u8, String)>(),
-        (action, kind, detector, advice) in (0usize..3, 0usize..3, detectors(), proptest::option::of(0u8..6)),
+        (action, kind, detector, advice) in (0usize..3, 0usize..4, detectors(), proptest::option::of(0u8..6)),
         (tool, only) in any::<(Option<String>, Vec<(String, String)>)>(),
         fingerprint in proptest::option::of((any::<u128>().prop_map(Hash128), recipes())),
         (appends, call_id) in any::<(bool, Option<String>)>(),
@@ -109,7 +109,7 @@ prop_compose! {
         Verdict {
             command_id: CommandId(command_id), episode: CommandId(episode), level, message, detector,
             action: [Action::Nudge, Action::Block, Action::Unblock][action],
-            scope: Scope { kind: [ScopeKind::Agent, ScopeKind::Swarm, ScopeKind::Fleet][kind], tool, fingerprint, only },
+            scope: Scope { kind: [ScopeKind::Agent, ScopeKind::Swarm, ScopeKind::Fleet, ScopeKind::Session][kind], tool, fingerprint, only },
             placement: if appends { Placement::AppendToResult { call_id } } else { Placement::NextTurn },
             advice: advice.and_then(Advice::from_number),
             issued_at: EventTime(issued_at), expires_at: EventTime(expires_at),
@@ -168,7 +168,7 @@ proptest! {
         let ring = StoredRing::of(&history);
         let mut written = Vec::new();
         let all: Vec<u64> = history.ring().map(|found| found.sequence).collect();
-        changes(TASK, b"t\x1fs\x1fa", (&head, &history), (None, &all), &mut written).unwrap();
+        changes(TASK, b"t\x1fs\x1fa", &head, &history, None, &all, &mut written).unwrap();
         let pages = written.iter().filter(|change| change.key.family == KeyFamily::Page).count();
         prop_assert_eq!(pages, ring.pages().len());
         // A neighbour whose key has this one's as a prefix.
@@ -195,9 +195,9 @@ fn push(history: &mut History) {
     history.push(Step { time: EventTime(number as i64), ..Step::default() }, ["a", "b", "c"][(number % 3) as usize]);
 }
 
-fn commit(store: &mut MemoryStore, history: &History, (stored, changed): (Option<&StoredRing>, &[u64])) {
+fn commit(store: &mut MemoryStore, history: &History, stored: Option<&StoredRing>, changed: &[u64]) {
     let mut written = Vec::new();
-    changes(TASK, b"t\x1fs\x1fa", (&Head::default(), history), (stored, changed), &mut written).unwrap();
+    changes(TASK, b"t\x1fs\x1fa", &Head::default(), history, stored, changed, &mut written).unwrap();
     store.commit(written).unwrap();
 }
 
@@ -224,11 +224,11 @@ proptest! {
                 history.update(sequence, |step| step.turn += 1 + u64::from(answer));
                 changed.push(sequence);
             }
-            commit(&mut store, &history, (stored.as_ref(), &changed));
+            commit(&mut store, &history, stored.as_ref(), &changed);
             stored = Some(StoredRing::of(&history));
             let all: Vec<u64> = history.ring().map(|found| found.sequence).collect();
             let mut at_once = MemoryStore::new();
-            commit(&mut at_once, &history, (None, &all));
+            commit(&mut at_once, &history, None, &all);
             prop_assert_eq!(records(&store), records(&at_once));
             let loaded = load(&store, TASK, b"t\x1fs\x1fa", capacity).unwrap().unwrap();
             let found: Vec<_> = loaded.session.history.ring().map(|step| (step.sequence, step.time, step.turn)).collect();
@@ -244,11 +244,11 @@ fn the_largest_ring_wraps_without_losing_a_step() {
     (0..capacity - 10).for_each(|_| push(&mut history));
     let all: Vec<u64> = history.ring().map(|found| found.sequence).collect();
     let mut store = MemoryStore::new();
-    commit(&mut store, &history, (None, &all));
+    commit(&mut store, &history, None, &all);
     let mut stored = StoredRing::of(&history);
     for _ in 0..20 {
         push(&mut history);
-        commit(&mut store, &history, (Some(&stored), &[history.next_sequence() - 1]));
+        commit(&mut store, &history, Some(&stored), &[history.next_sequence() - 1]);
         stored = StoredRing::of(&history);
     }
     let loaded = load(&store, TASK, b"t\x1fs\x1fa", capacity).unwrap().unwrap();

@@ -9,7 +9,7 @@ use crate::cli::{Scratch, expect, root, stdout};
 
 /// The bodies of a recording, one a line, as a collector's file exporter writes them.
 fn bodies(agent: &str) -> String {
-    let text = fs::read_to_string(root(&format!("src/ingest/tests/recordings/{agent}.otlp.ndjson"))).unwrap();
+    let text = fs::read_to_string(root(&format!("src/sources/tests/recordings/{agent}.otlp.ndjson"))).unwrap();
     let body = |line: &str| serde_json::from_str::<Value>(line).unwrap()["body"].to_string();
     text.lines().map(body).collect::<Vec<_>>().join("\n")
 }

@@ -86,12 +86,12 @@ fn what_cannot_be_understood_stops_nobody() {
     assert_eq!((unknown.status, unknown.json()["title"].as_str()), (404, Some("unknown_agent")));
     let foreign = running.client.send("POST", "/v1/hooks/claude-code", &[("origin", "http://evil.example")], b"{}");
     assert_eq!(foreign.status, 403);
-    // A file that an agent writes is longer than an event may be; it is known by its hash.
+    // A file that an agent writes is longer than an event may be; it keeps its ends.
     let mut large = claude("PreToolUse", 7);
     large["tool_input"]["content"] = "x".repeat(1 << 20).into();
     assert_eq!(tell(&running, "claude-code", &large), Value::Null);
     let kept = running.client.get("/v1/events").text;
-    assert!(kept.contains("args_sha256") && !kept.contains("xxxxxxxx"));
+    assert!(kept.contains("1024 KiB, ") && kept.len() < 64 * 1024, "{}", kept.len());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::http::{Running, Scratch};
 
 /// The recorded export of Codex, line by line, with the session and the ids of its calls replaced.
 fn recorded(session_id: &str, round: usize) -> Vec<Value> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ingest/tests/recordings/codex.otlp.ndjson");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/sources/tests/recordings/codex.otlp.ndjson");
     let text = std::fs::read_to_string(path).unwrap();
     let text = text.replace("01a212e2-4bb0-7402-861a-e2759376cde8", session_id);
     let text = text.replace("call_0", &format!("call_{round}_0")).replace("call_1", &format!("call_{round}_1"));

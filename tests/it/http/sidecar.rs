@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use loopwarden::clock::Deadline;
+use loopwarden::http::routes::ROUTES;
+use loopwarden::limits;
 use serde_json::{Value, json};
 
 use crate::bounded::{START_WAIT, bounded};
@@ -103,8 +105,9 @@ fn verdicts_come_from_upstream_and_events_go_there() {
     assert!(!refused["reason"]["summary"].as_str().unwrap().is_empty());
     assert!(!nudges.is_empty() && nudges.iter().enumerate().all(|(at, id)| !nudges[..at].contains(id)), "{nudges:?}");
     until_so(|_| upstream.client.get("/v1/events").text, |text| text.contains("\"denied\""));
-    for (method, path) in loopwarden::http::listener::sidecar::ROUTES {
-        assert_ne!(client.send(method, &path.replace("{agent}", "gemini"), &[], b"").status, 404, "{path}");
+    for route in ROUTES.iter().filter(|route| route.is_of_guard()) {
+        let answer = client.send(route.method, &route.path.replace("{agent}", "gemini"), &[], b"");
+        assert_ne!(answer.status, 404, "{}", route.path);
     }
     let metrics = client.get("/metrics").text;
     let given = format!("loopwarden_guard_nudges_delivered_total{{}} {}.0\n", nudges.len());
@@ -156,6 +159,14 @@ fn a_socket_file_is_the_way_in_by_default_and_nobody_upstream_is_no_reason_to_wa
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains(r#""decision":"allow""#), "{answer}");
     assert!(answer.contains(r#""stale":true"#) && answer.contains(r#""recorded":true"#), "{answer}");
     assert!(ask("origin: http://evil.example\r\n").starts_with("HTTP/1.1 403 "));
+    let huge = format!("x-long: {}\r\n", "x".repeat(limits::HTTP_HEAD_BYTES_MAX));
+    assert!(ask(&huge).starts_with("HTTP/1.1 431 "));
+    // Half a head has an end in time here, too.
+    let mut half = UnixStream::connect(&socket).unwrap();
+    half.write_all(b"GET /livez HTTP/1.1\r\nhost: guard\r\nx-slow: ").unwrap();
+    half.set_read_timeout(Some(2 * limits::HTTP_HEAD_WAIT)).unwrap();
+    let mut rest = Vec::new();
+    assert!(half.read_to_end(&mut rest).is_ok() && rest.is_empty(), "still open, or answered");
     let second = Command::new(env!("CARGO_BIN_EXE_loopwarden"))
         .args(["guard", "--upstream", "http://127.0.0.1:1", "--data-dir", "unused", "--socket"])
         .arg(&socket)

@@ -79,7 +79,10 @@ impl ProcessStatus for NoLanes {
                 (json!({ "kind": "agent", "session_id": session_id }), json!([{ "action": "nudge", "expires_at": expires_at }]));
             json!({ "subject": subject, "status": "nudged", "expires_at": expires_at, "active": active }).to_string()
         };
-        Ok(Standing { rows: vec![row("over", "2026-01-01T00:00:00Z"), row("stands", "9999-01-01T00:00:00Z")], more: true })
+        Ok(Standing {
+            rows: vec![row("over", "2026-01-01T00:00:00Z").into(), row("stands", "9999-01-01T00:00:00Z").into()],
+            more: true,
+        })
     }
 
     fn recent(&self, after: u64) -> (Vec<Numbered>, u64) {
@@ -110,9 +113,13 @@ fn without_lanes(token: Option<&str>) -> (Server, Client) {
         topic: "t".to_owned(),
         quality: Arc::default(),
     };
-    let server = Server::start(options, Arc::new(NoLanes)).unwrap();
-    let client = Client::new(&server.address().to_string());
+    let server = Server::of_process(options, Arc::new(NoLanes)).unwrap();
+    let client = Client::new(&server.address().unwrap().to_string());
     (server, client)
+}
+
+fn routes() -> impl Iterator<Item = &'static Route> {
+    ROUTES.iter().filter(|route| route.is_of_process())
 }
 
 /// Asks a route, with something for its parameters.
@@ -132,7 +139,7 @@ fn every_route_answers_as_its_access_says() {
     fs::write(&token, "s3cret\n").unwrap();
     let running = Running::start(&scratch.0, &[&format!("http.token_file={}", token.display())]);
     let documented = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/http.md")).unwrap();
-    for route in &ROUTES {
+    for route in routes() {
         let name = format!("{} {}", route.method, route.path);
         assert!(documented.contains(&format!("`{}", route.path)), "{name} is not in src/docs/http.md");
         let local = ask(&running.client, route, &[]);
@@ -160,7 +167,7 @@ fn every_route_answers_as_its_access_says() {
 #[test]
 fn without_a_token_other_hosts_are_told_how_to_be_let_in() {
     let (server, client) = without_lanes(None);
-    for route in &ROUTES {
+    for route in routes() {
         let stranger = ask(&client, route, &[("forwarded", "for=10.0.0.1"), ("authorization", "Bearer ")]);
         assert_eq!(stranger.status == 403, route.access != Access::Open, "{}: {}", route.path, stranger.text);
         assert!(route.access == Access::Open || stranger.text.contains("http.token_file"));
@@ -171,7 +178,7 @@ fn without_a_token_other_hosts_are_told_how_to_be_let_in() {
 #[test]
 fn with_kafka_the_embedded_routes_say_where_the_topics_are() {
     let (server, client) = without_lanes(None);
-    for route in ROUTES.iter().filter(|route| route.path.starts_with("/v1/")) {
+    for route in routes().filter(|route| route.path.starts_with("/v1/")) {
         let answer = ask(&client, route, &[("content-type", "application/json")]);
         let (word, said) = match route.path {
             // Exporters read codes of gRPC.

@@ -6,18 +6,17 @@ pub enum Category {
     /// No step yet, or one that takes no part.
     #[default]
     None,
-    /// New approach, new outcome.
+    /// The approach is new, and so is the outcome.
     FullProgress,
-    /// Seen approach, new outcome.
+    /// The approach was seen, the outcome is new.
     WorldChanged,
-    /// New approach, seen outcome.
+    /// The approach is new, the outcome was seen.
     Stuck,
-    /// Seen approach, seen outcome.
+    /// The approach was seen, and so was the outcome.
     FullStagnation,
 }
 
 impl Category {
-    /// The name in evidence.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -29,7 +28,6 @@ impl Category {
         }
     }
 
-    /// Its number, as stored.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8

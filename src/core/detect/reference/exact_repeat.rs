@@ -2,28 +2,27 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Finding, repeat_identity};
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::history::History;
 use crate::detect::steps::step::Step;
-use crate::detect::words::{Said, Words};
-use crate::identity::Hash128;
+use crate::detect::steps::tally::{Run, Tally};
+use crate::detect::text::{CommandText, TextContext};
 use crate::setting::{
-    BLOCK_AT, BLOCK_SCOPE, BlockScope, Key, Kind, MODE, Mode, Needs, Shared, ToolPolicy, WINDOW, count, settings, words,
+    BLOCK_SCOPE, BlockAt, BlockScope, Key, Kind, MODE, Mode, Needs, SharedSettings, ToolPolicy, Window, count, one_of, settings,
 };
 
 settings! {
-    /// `detectors.exact_repeat`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "3", count(1),
             "calls of a finding; alone in a policy it moves block_at, and both numbers of near_repeat, with it";
-        block_at: u32 = "10", BLOCK_AT,
+        block_at: u32 = "10", BlockAt,
             "calls of a block: agents that repeat a call eight times and then find out by themselves exist; 0 = never";
-        count: RepeatCount = r#""run""#, words(&COUNTS),
+        count: RepeatCount = r#""run""#, one_of(&COUNTS),
             "run | window: in a row, or anywhere in the last window_steps calls";
         window_steps: u32 = "20", RepeatWindow, r#"calls, for count = "window""#;
-        evaluate: Evaluate = r#""call""#, words(&EVALUATE), "call | turn: at each call, or once per turn";
-        reject_notice_always as "reject_notice": bool = r#""auto""#, words(&NOTICES),
+        evaluate: Evaluate = r#""call""#, one_of(&EVALUATE), "call | turn: at each call, or once per turn";
+        reject_notice_always as "reject_notice": bool = r#""auto""#, one_of(&NOTICES),
             "auto | always: announce rejection only where mode block delivers it, or always";
         block_scope: BlockScope = r#""fingerprint""#, BLOCK_SCOPE,
             "fingerprint | tool | session: what of the agent's calls a block covers, session: all; the narrowest leaves the agent the most";
@@ -43,7 +42,6 @@ pub enum RepeatCount {
 /// When the count is compared with the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Evaluate {
-    /// At each call.
     #[default]
     Call,
     /// Once per turn, before the next begins.
@@ -70,44 +68,36 @@ impl Rule for Settings {
         ..About::CALL
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::ExactRepeat, self.mode, self.threshold).blocking(self.block_at, self.block_scope)
     }
 
-    fn block_at(&self) -> Option<u32> {
-        Some(self.block_at)
-    }
-
-    fn block_scope(&self) -> BlockScope {
-        self.block_scope
-    }
-
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { fingerprint: true, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
-        let n = words.count();
-        let text = if words.is_block && words.blocks_all {
-            let tool = words.tool;
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let n = context.count();
+        let text = if context.is_block && context.blocks_all {
+            let tool = context.tool;
             format!("Agent stuck in a loop: {tool} was called {n} times with the same arguments. The run is stopped.")
         } else {
-            repeat(words, "with the same arguments", "with identical arguments")
+            repeat(context, "with the same arguments", "with identical arguments")
         };
-        Said::new(text, format!("{}: {n} calls{}, same arguments{}", words.tool, words.span(), words.failing()))
+        CommandText::new(text, format!("{}: {n} calls{}, same arguments{}", context.tool, context.span(), context.failing()))
     }
 }
 
-/// The texts of equal and of nearly equal calls: `same` and `identical` say what they share.
-pub(crate) fn repeat(words: &Words<'_>, same: &str, identical: &str) -> String {
-    let (n, tool) = (words.count(), words.tool);
-    if words.is_block {
+/// The texts of equal and of nearly equal calls: `same` and `identical` name what they share.
+pub(crate) fn repeat(context: &TextContext<'_>, same: &str, identical: &str) -> String {
+    let (n, tool) = (context.count(), context.tool);
+    if context.is_block {
         return format!(
             "[System] BLOCKED: {tool} was called {n} times {same}. Further calls of this kind are refused until the block expires. Take \
              a different approach, or explain what prevents progress."
         );
     }
-    match words.tier {
+    match context.tier {
         0 | 1 => format!(
             "[System] You've called {tool} {same} {n} times. This indicates a stuck state: the next identical call will not tell you \
              more. Either: 1. try a DIFFERENT approach or tool; 2. if something blocks you, explain what prevents progress; 3. if the \
@@ -118,7 +108,7 @@ pub(crate) fn repeat(words: &Words<'_>, same: &str, identical: &str) -> String {
              2. If something blocks you, explain what prevents progress. 3. If the work is complete, say so."
         ),
         _ => {
-            let notice = if words.rejects { " Further identical calls will be rejected." } else { "" };
+            let notice = if context.rejects { " Further identical calls will be rejected." } else { "" };
             format!(
                 "[System] CRITICAL: You are in a doom loop: {tool} was called {n} times {identical}. 1. STOP calling {tool} like this \
                  immediately; 2. explain what you are trying to achieve; 3. take a completely different approach.{notice}"
@@ -127,55 +117,20 @@ pub(crate) fn repeat(words: &Words<'_>, same: &str, identical: &str) -> String {
     }
 }
 
-/// Equal calls in a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Run {
-    /// What is repeated.
-    pub hash: Hash128,
-    /// How often, transparent steps left out. Not capped by the ring.
-    pub length: u32,
-    /// Sequence of the first step of the run.
-    pub first: u64,
-}
-
-/// Takes a counted call into the run at the tail.
-pub fn advance(run: &mut Run, hash: Hash128, sequence: u64) {
-    if run.hash == hash && run.length > 0 {
-        run.length = run.length.saturating_add(1);
-    } else {
-        *run = Run { hash, length: 1, first: sequence };
-    }
-}
-
-/// The run as the ring has it: the counted steps at its tail that share a hash. For when a step turned out not to count after all.
-pub fn rebuild(run: &mut Run, history: &History, hash: impl Fn(&Step) -> Hash128) {
-    *run = Run::default();
-    let Some(newest) = history.counted_back().next() else { return };
-    run.hash = hash(newest);
-    for step in history.counted_back().take_while(|step| hash(step) == run.hash) {
-        run.length += 1;
-        run.first = step.sequence;
-    }
-}
-
 /// Whether the newest counted call repeats.
 #[must_use]
 pub fn observe(settings: &Settings, tool: &ToolPolicy, run: &Run, history: &History, step: &Step) -> Option<Finding> {
-    let threshold = step.scaled(tool, settings.threshold);
-    let block_at = step.scaled(tool, settings.block_at);
     match settings.count {
-        RepeatCount::Run => (run.hash == step.call && run.length >= threshold)
-            .then(|| finding(settings, step, run.length, threshold).blocking_at(block_at).spanning(run.first, step.sequence)),
+        RepeatCount::Run if run.hash == step.call => finding(&settings.counts().scaled(step, tool), run.steps, step),
+        RepeatCount::Run => None,
         RepeatCount::Window => in_window(settings, tool, history, step),
     }
 }
 
-/// That of a run or of a window: the tiers grow with the count.
-fn finding(settings: &Settings, step: &Step, count: u32, threshold: u32) -> Finding {
-    let mut finding = Finding::new(Detector::ExactRepeat, settings.mode, repeat_identity(step.fingerprint), count, threshold)
-        .confident(0.7, 0.05);
-    finding.tier = tier(count, threshold);
-    finding
+/// The finding about equal calls of a run or of a window, up to `newest`: the tiers grow with the count.
+fn finding(counts: &CountSettings, equal: Tally, newest: &Step) -> Option<Finding> {
+    let finding = counts.finding(equal, newest.sequence, || repeat_identity(newest.fingerprint))?;
+    Some(Finding { tier: tier(equal.count, counts.threshold), ..finding.confident(0.7, 0.05) })
 }
 
 /// Tiers relative to the threshold: `t` → 1, `t+1`, `t+2` → 2, from `t+3` on 3.
@@ -189,22 +144,15 @@ pub const fn tier(count: u32, threshold: u32) -> u8 {
 }
 
 /// HackEurope26: calls equal to the newest among the last `window_steps`; below the threshold the largest such number of any
-/// hash, which is not fresh.
+/// hash, which is not current.
 fn in_window(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
-    let threshold = step.scaled(tool, settings.threshold);
+    let counts = settings.counts().scaled(step, tool);
     let window = || history.counted_back().take(settings.window_steps as usize);
     // The ring holds at least as many of a call as the window: most calls are new to it, and the window need not be walked.
-    let may_have_enough = |step: &Step| history.calls_in_ring(step.call) >= threshold;
-    if may_have_enough(step) {
-        let (count, first) = count_equal(window(), step);
-        if count >= threshold {
-            return Some(
-                finding(settings, step, count, threshold)
-                    .blocking_at(step.scaled(tool, settings.block_at))
-                    .within(u64::from(settings.window_steps))
-                    .spanning(first, step.sequence),
-            );
-        }
+    if history.calls_in_ring(step.call) >= counts.threshold
+        && let Some(finding) = finding(&counts, equal_calls(window(), step), step)
+    {
+        return Some(finding.within(u64::from(settings.window_steps)));
     }
     // Judged once per turn, all calls of the turn are current, and only the last of them was asked for.
     let by_turn = settings.evaluate == Evaluate::Turn && step.turn != 0;
@@ -213,45 +161,36 @@ fn in_window(settings: &Settings, tool: &ToolPolicy, history: &History, step: &S
     if !by_turn && !any_fired() {
         return None;
     }
-    most_of_window(settings, tool, history, step).map(|(mut finding, turn)| {
-        finding.is_fresh = by_turn && turn == step.turn;
-        finding
-    })
+    let (finding, turn) = most_of_window(settings, tool, history, step)?;
+    Some(Finding { is_current: by_turn && turn == step.turn, ..finding })
 }
 
 /// The call that the window holds most often, if often enough, whatever was called last; and its turn.
 fn most_of_window(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<(Finding, u64)> {
-    let threshold = step.scaled(tool, settings.threshold);
+    let counts = settings.counts().scaled(step, tool);
     let window = || history.counted_back().take(settings.window_steps as usize);
-    let may_have_enough = |step: &Step| history.calls_in_ring(step.call) >= threshold;
-    let mut best: Option<(u32, u64, &Step)> = None;
-    for candidate in window().filter(|candidate| may_have_enough(candidate)) {
-        let (count, first) = count_equal(window(), candidate);
-        if best.is_none_or(|(most, ..)| count > most) {
-            best = Some((count, first, candidate));
+    let mut best: Option<(Tally, &Step)> = None;
+    for candidate in window().filter(|candidate| history.calls_in_ring(candidate.call) >= counts.threshold) {
+        let equal = equal_calls(window(), candidate);
+        if best.is_none_or(|(most, _)| equal.count > most.count) {
+            best = Some((equal, candidate));
         }
     }
-    let (count, first, candidate) = best.filter(|(count, ..)| *count >= threshold)?;
-    let finding = finding(settings, candidate, count, threshold)
-        .blocking_at(step.scaled(tool, settings.block_at))
-        .within(u64::from(settings.window_steps))
-        .spanning(first, candidate.sequence);
+    let (equal, candidate) = best?;
+    let finding = finding(&counts, equal, candidate)?.within(u64::from(settings.window_steps));
     Some((finding, candidate.turn))
 }
 
-/// HackEurope26: an agent is stuck as long as enough equal calls remain in the window, also where its newest call was refused. Never fresh.
+/// HackEurope26: an agent is stuck as long as enough equal calls remain in the window, also where its newest call was refused. Never current.
 #[must_use]
 pub fn still_in_window(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
     let is_window = settings.count == RepeatCount::Window;
-    let (mut finding, _) = is_window.then(|| most_of_window(settings, tool, history, step))??;
-    finding.is_fresh = false;
-    Some(finding)
+    let (finding, _) = is_window.then(|| most_of_window(settings, tool, history, step))??;
+    Some(Finding { is_current: false, ..finding })
 }
 
-fn count_equal<'a>(window: impl Iterator<Item = &'a Step>, step: &Step) -> (u32, u64) {
-    window
-        .filter(|earlier| earlier.call == step.call)
-        .fold((0, step.sequence), |(count, _), earlier| (count + 1, earlier.sequence))
+fn equal_calls<'a>(window: impl Iterator<Item = &'a Step>, step: &Step) -> Tally {
+    Tally::of_window(window, step, |earlier| earlier.call == step.call)
 }
 
 /// Steps of a window that is not below the threshold, where the window is what is counted.
@@ -266,10 +205,10 @@ impl Kind for RepeatWindow {
         key.check.rule(path, holds, || {
             format!("{path} is {steps}, but must not be below threshold ({threshold}) with count = \"window\"")
         });
-        WINDOW.read(key)
+        Window.read(key)
     }
 
     fn range(&self) -> String {
-        WINDOW.range()
+        Window.range()
     }
 }

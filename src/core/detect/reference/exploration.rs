@@ -2,16 +2,15 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::history::History;
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::words::{Said, Words};
+use crate::detect::text::{CommandText, TextContext};
 use crate::event::EventTime;
 use crate::limits::EXPLORED_TURNS_MAX;
-use crate::setting::{MODE, Mode, Needs, Shared, count, settings, steps};
+use crate::setting::{MODE, Mode, Needs, SharedSettings, count, settings, steps};
 
 settings! {
-    /// `detectors.exploration`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "an agent that only reads may have been asked to";
         threshold: u32 = "10", count(1), "distinct files of a finding";
@@ -34,20 +33,20 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::Exploration, self.mode, self.threshold)
     }
 
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { read_target: true, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
-        let n = words.count();
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let n = context.count();
         let text = format!(
             "[System] You have read {n} files and changed none. Make the first edit, or say which fact is still missing."
         );
-        Said::new(text, format!("{n} files read, none changed"))
+        CommandText::new(text, format!("{n} files read, none changed"))
     }
 }
 
@@ -56,15 +55,14 @@ impl Rule for Settings {
 pub struct Explored {
     /// A call of class `mutates` was made: over.
     pub has_edited: bool,
-    /// Distinct read targets.
+    /// Number of distinct files that were read.
     pub files: u32,
-    /// Turns so far.
     pub turns: u32,
     /// Last turn + 1; 0 = unknown.
     pub last_turn: u64,
     /// New targets in each of the latest turns, newest first.
     pub slice: [u8; EXPLORED_TURNS_MAX],
-    /// First read.
+    /// Sequence of the first step that read a file.
     pub first: u64,
     /// Time of the last read.
     pub last_time: EventTime,
@@ -72,7 +70,7 @@ pub struct Explored {
 
 /// Takes a counted call: an edit ends it, a read of a new target counts, and so does its turn.
 pub fn observe(settings: &Settings, explored: &mut Explored, history: &History, step: &Step) -> Option<Finding> {
-    if explored.has_edited || step.flags.has(Flags::MUTATES) {
+    if explored.has_edited || step.flags.contains(Flags::MUTATES) {
         explored.has_edited = true;
         return None;
     }
@@ -98,15 +96,8 @@ pub fn observe(settings: &Settings, explored: &mut Explored, history: &History, 
     let in_slice: u32 = explored.slice.iter().take(settings.slice_turns as usize).map(|files| u32::from(*files)).sum();
     let is_saturated = explored.turns >= settings.turns && in_slice < settings.slice_files;
     (explored.files >= settings.threshold || (is_saturated && explored.files > 0)).then(|| {
-        let mut finding = Finding::new(
-            Detector::Exploration,
-            settings.mode,
-            loop_identity(Family::Explore, &[]),
-            explored.files,
-            settings.threshold,
-        )
-        .spanning(explored.first, step.sequence);
-        finding.confidence = 0.4;
-        finding
+        let identity = loop_identity(Family::Explore, &[]);
+        let finding = Finding::new(Detector::Exploration, settings.mode, identity, explored.files, settings.threshold);
+        Finding { confidence: 0.4, ..finding.spanning(explored.first, step.sequence) }
     })
 }

@@ -1,29 +1,27 @@
 //! `fleet_rate`: too many equal calls of the whole fleet (rockbot). Counted by the swarm stage. Page `detection`.
 
-use crate::detect::rule::{About, Rule};
+use crate::detect::detector::Detector;
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::swarm_repeat::few_panes;
-use crate::detect::words::{Said, Words};
+use crate::detect::text::{CommandText, TextContext};
 use crate::limits::SWARM_KEYS_MAX;
-use crate::setting::{MODE, Mode, Needs, Shared, TOOLS, Table, count, millis, settings, steps, words};
+use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, Table, Tools, count, millis, one_of, settings, steps};
 
 settings! {
-    /// `detectors.fleet_rate`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "only the operator knows what a fleet may start";
         limit: u32 = "30", count(0), "calls; so many pass in a window; 0 = off";
         window_ms: i64 = "300_000", millis(0), "fixed window aligned to the Unix epoch, ms; 0 = off";
-        key: FleetKey = r#""call""#, words(&KEYS),
+        key: FleetKey = r#""call""#, one_of(&KEYS),
             "call | args: what is counted, the call or its arguments alone (a definition, whatever tool starts it)";
-        tools: Vec<String> = "[]", TOOLS, "tools that are counted; empty = all";
+        tools: Vec<String> = "[]", Tools, "tools that are counted; empty = all";
         keys_max: u32 = "65_536", steps(1, SWARM_KEYS_MAX), "counters kept per partition; longest unseen goes first";
     }
     then unless_zero;
 }
 
-/// What `fleet_rate` counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FleetKey {
-    /// Call identity.
     #[default]
     Call,
     /// Canonical arguments alone: a definition.
@@ -56,27 +54,23 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    fn threshold(&self) -> u32 {
-        self.limit
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::FleetRate, self.mode, self.limit).blocking(self.limit.saturating_add(1), BlockScope::Session)
     }
 
-    fn block_at(&self) -> Option<u32> {
-        Some(self.limit.saturating_add(1))
-    }
-
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { swarm: true, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
-        let (n, minutes) = (words.finding.threshold.saturating_sub(1), words.finding.window / 60_000);
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let (n, minutes) = (context.finding.threshold.saturating_sub(1), context.finding.window / 60_000);
         // Where the definition alone is counted, each session starts it by a name of its own.
-        let tool = if words.tool.is_empty() { "a call" } else { words.tool };
-        let refused = if words.is_block { "This call is refused. " } else { "" };
+        let tool = if context.tool.is_empty() { "a call" } else { context.tool };
+        let refused = if context.is_block { "This call is refused. " } else { "" };
         let text = format!(
             "CIRCUIT BREAKER: {tool} was started {n} times with this definition within {minutes} min by the whole fleet. {refused}Try a different \
              approach."
         );
-        Said::new(text, format!("{tool}: more than {n} starts in a window by the whole fleet"))
+        CommandText::new(text, format!("{tool}: more than {n} starts in a window by the whole fleet"))
     }
 }

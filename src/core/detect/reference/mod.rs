@@ -9,7 +9,6 @@ pub mod near_repeat;
 pub mod oscillation;
 pub mod outcome_repeat;
 pub mod progress_matrix;
-pub mod row;
 pub mod semantic_repeat;
 pub mod shell_failures;
 pub mod stagnation;

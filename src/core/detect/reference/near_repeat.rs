@@ -2,19 +2,19 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Finding, repeat_identity};
-use crate::detect::reference::exact_repeat::{Run, repeat, tier};
-use crate::detect::rule::{About, Rule};
+use crate::detect::reference::exact_repeat::{repeat, tier};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::words::{Said, Words, safe};
+use crate::detect::steps::tally::Run;
+use crate::detect::text::{CommandText, TextContext, safe};
 use crate::limits::ARG_NAMES_SHOWN;
-use crate::setting::{BLOCK_AT, BLOCK_SCOPE, BlockScope, MODE, Mode, Needs, Shared, ToolPolicy, count, settings};
+use crate::setting::{BLOCK_SCOPE, BlockAt, BlockScope, MODE, Mode, Needs, SharedSettings, ToolPolicy, count, settings};
 
 settings! {
-    /// `detectors.near_repeat`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "4", count(1), "calls of a finding: exact_repeat and one more";
-        block_at: u32 = "7", BLOCK_AT, "calls of a block in mode block; 0 = never";
+        block_at: u32 = "7", BlockAt, "calls of a block in mode block; 0 = never";
         block_scope: BlockScope = r#""fingerprint""#, BLOCK_SCOPE, "as above";
     }
 }
@@ -34,35 +34,28 @@ impl Rule for Settings {
         ..About::CALL
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::NearRepeat, self.mode, self.threshold).blocking(self.block_at, self.block_scope)
     }
 
-    fn block_at(&self) -> Option<u32> {
-        Some(self.block_at)
-    }
-
-    fn block_scope(&self) -> BlockScope {
-        self.block_scope
-    }
-
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { fingerprint: true, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
-        let target = target(words);
-        let summary = format!("{}: {} calls{} on the same target{}", words.tool, words.count(), words.span(), words.failing());
-        Said::new(repeat(words, &target, &target), summary)
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let target = target(context);
+        let summary =
+            format!("{}: {} calls{} on the same target{}", context.tool, context.count(), context.span(), context.failing());
+        CommandText::new(repeat(context, &target, &target), summary)
     }
 }
 
 /// What nearly equal calls share, for the text.
-fn target(words: &Words<'_>) -> String {
-    if words.flags.has(Flags::SHELL) && words.flags.has(Flags::READ) {
+fn target(context: &TextContext<'_>) -> String {
+    if context.flags.contains(Flags::SHELL_READ) {
         return "on the same target (only the way of reading changed)".to_owned();
     }
-    let names: Vec<String> = words.changed.iter().take(ARG_NAMES_SHOWN).map(|name| safe(name, 32)).collect();
+    let names: Vec<String> = context.changed.iter().take(ARG_NAMES_SHOWN).map(|name| safe(name, 32)).collect();
     if names.is_empty() {
         "on the same target".to_owned()
     } else {
@@ -73,15 +66,10 @@ fn target(words: &Words<'_>) -> String {
 /// Whether the newest counted call nearly repeats. Only asked where `exact_repeat` has no finding.
 #[must_use]
 pub fn observe(settings: &Settings, tool: &ToolPolicy, run: &Run, step: &Step) -> Option<Finding> {
-    let threshold = step.scaled(tool, settings.threshold);
-    if run.hash != step.fingerprint || run.length < threshold {
+    if run.hash != step.fingerprint {
         return None;
     }
-    let count = run.length;
-    let mut finding = Finding::new(Detector::NearRepeat, settings.mode, repeat_identity(step.fingerprint), count, threshold)
-        .confident(0.5, 0.1)
-        .blocking_at(step.scaled(tool, settings.block_at))
-        .spanning(run.first, step.sequence);
-    finding.tier = tier(count, threshold.saturating_sub(1));
-    Some(finding)
+    let counts = settings.counts().scaled(step, tool);
+    let finding = counts.finding(run.steps, step.sequence, || repeat_identity(step.fingerprint))?;
+    Some(Finding { tier: tier(run.steps.count, counts.threshold.saturating_sub(1)), ..finding.confident(0.5, 0.1) })
 }

@@ -2,19 +2,19 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, halves, loop_identity};
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::history::History;
 use crate::detect::steps::step::Step;
-use crate::detect::words::{Advice, Said, Words};
+use crate::detect::steps::tally::Tally;
+use crate::detect::text::{Advice, CommandText, TextContext};
 use crate::identity::{Hash64, hash_text};
-use crate::setting::{Key, Kind, MODE, Mode, Needs, Shared, Value, WINDOW, count, settings};
+use crate::setting::{Key, Kind, MODE, Mode, Value, Window, count, settings};
 
 settings! {
-    /// `detectors.oscillation`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "2", count(1), "cycles of a finding";
-        window_steps: u32 = "20", WINDOW, "steps looked at";
+        window_steps: u32 = "20", Window, "steps looked at";
         periods: Vec<u32> = "[2, 3, 4]", Periods, "lengths of a cycle looked for, steps; 2 to half the window";
     }
 }
@@ -32,22 +32,18 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::Oscillation, self.mode, self.threshold)
     }
 
-    fn needs(&self, _: &Shared) -> Needs {
-        Needs::default()
-    }
-
-    fn words(&self, words: &Words<'_>) -> Said {
-        let n = words.count();
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let n = context.count();
         let text = format!(
             "[System] You are going back and forth between {} ({n} rounds). Decide which result you need, then take a step you \
              have not tried.",
-            words.cycle.join(", ")
+            context.cycle.join(", ")
         );
-        Said::new(text, format!("{n} rounds of {} calls", words.cycle.len())).advising(Advice::Replan)
+        CommandText::new(text, format!("{n} rounds of {} calls", context.cycle.len())).advising(Advice::Replan)
     }
 }
 
@@ -101,13 +97,8 @@ pub fn observe(settings: &Settings, history: &History, step: &Step) -> Option<Fi
     }
     let (count, period) = best?;
     let first = tail.get(period * count as usize - 1).map_or(step.sequence, |earliest| earliest.sequence);
-    let mut finding =
-        Finding::new(Detector::Oscillation, settings.mode, identity(history, &tail, period), count, settings.threshold)
-            .confident(0.5, 0.15)
-            .within(u64::from(settings.window_steps))
-            .spanning(first, step.sequence);
-    finding.period = period as u32;
-    Some(finding)
+    let finding = settings.counts().finding(Tally { count, first }, step.sequence, || identity(history, &tail, period))?;
+    Some(Finding { period: period as u32, ..finding.confident(0.5, 0.15).within(u64::from(settings.window_steps)) })
 }
 
 /// How often the last `period` tools stand back to back at the tail (newest first); 0 if they are constant or periodic themselves.

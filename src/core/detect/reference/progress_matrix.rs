@@ -1,24 +1,21 @@
 //! The progress matrix of `stagnation` and `stuck`: approach × outcome, each seen before or new (IronCurtain). *Seen* means held by the ring.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity, repeat_identity};
 use crate::detect::reference::category::Category;
 use crate::detect::reference::{stagnation, stuck};
+use crate::detect::rule::{CountSettings, Rule as _};
 use crate::detect::steps::step::{Flags, Step};
-use crate::identity::Hash128;
-use crate::setting::{Mode, ToolPolicy};
+use crate::detect::steps::tally::Tally;
+use crate::identity::{Hash64, Hash128};
+use crate::setting::ToolPolicy;
 
-/// The progress matrix (IronCurtain).
+/// The progress matrix (IronCurtain): two rows of steps, of which at least one is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Matrix {
-    /// Seen approach, seen outcome: in a row.
-    pub stagnation: u32,
-    /// New approach, seen outcome: in a row.
-    pub stuck: u32,
-    /// Step that began the stagnation streak.
-    pub stagnation_first: u64,
-    /// Step that began the stuck streak.
-    pub stuck_first: u64,
+    /// Steps in a row with a seen approach and a seen outcome.
+    pub stagnation: Tally,
+    /// Steps in a row with a new approach and a seen outcome.
+    pub stuck: Tally,
     /// Fingerprint of the step that began the stagnation streak.
     pub stagnation_fingerprint: Hash128,
     /// Class of the last step.
@@ -36,7 +33,7 @@ pub fn observe(
     if !step.outcome.is_some() || tool.args_only || !(tool.in_stagnation || tool.in_stuck) {
         return None;
     }
-    let category = match (step.flags.has(Flags::SEEN_OUTCOME), step.flags.has(Flags::SEEN_CALL)) {
+    let category = match (step.flags.contains(Flags::SEEN_OUTCOME), step.flags.contains(Flags::SEEN_CALL)) {
         (false, false) => Category::FullProgress,
         (false, true) => Category::WorldChanged,
         (true, false) => Category::Stuck,
@@ -44,47 +41,29 @@ pub fn observe(
     };
     matrix.category = category;
     match category {
-        Category::None | Category::FullProgress | Category::WorldChanged => (matrix.stagnation, matrix.stuck) = (0, 0),
+        Category::None | Category::FullProgress | Category::WorldChanged => {
+            (matrix.stagnation.count, matrix.stuck.count) = (0, 0);
+        }
         Category::Stuck => {
-            if matrix.stuck == 0 {
-                matrix.stuck_first = step.sequence;
-            }
-            matrix.stuck = matrix.stuck.saturating_add(1);
-            matrix.stagnation = 0;
+            matrix.stuck.extend(step.sequence);
+            matrix.stagnation.count = 0;
         }
         Category::FullStagnation => {
-            if matrix.stagnation == 0 {
-                matrix.stagnation_first = step.sequence;
+            if matrix.stagnation.count == 0 {
                 matrix.stagnation_fingerprint = step.fingerprint;
             }
-            matrix.stagnation = matrix.stagnation.saturating_add(1);
-            matrix.stuck = 0;
+            matrix.stagnation.extend(step.sequence);
+            matrix.stuck.count = 0;
         }
     }
-    let found = |detector: Detector, takes_part: bool, (mode, threshold, block_at): (Mode, u32, u32), streak: u32, first: u64| {
-        let threshold = step.scaled(tool, threshold);
-        (takes_part && mode.is_on() && streak >= threshold).then(|| {
-            let (identity, base) = match detector {
-                Detector::Stagnation => (repeat_identity(matrix.stagnation_fingerprint), 0.7),
-                _ => (loop_identity(Family::Outcome, &[step.outcome.0]), 0.5),
-            };
-            let mut finding = Finding::new(detector, mode, identity, streak, threshold)
-                .confident(base, 0.1)
-                .blocking_at(step.scaled(tool, block_at))
-                .spanning(first, step.sequence);
-            finding.category = category;
-            finding
-        })
+    let found = |counts: CountSettings, streak: Tally, identity: &dyn Fn() -> Hash64, confidence: f64| {
+        let finding = counts.scaled(step, tool).finding(streak, step.sequence, identity).filter(|_| counts.mode.is_on())?;
+        Some(Finding { category, ..finding.confident(confidence, 0.1) })
     };
-    let stagnation = found(
-        Detector::Stagnation,
-        tool.in_stagnation,
-        (stagnation.mode, stagnation.threshold, stagnation.block_at),
-        matrix.stagnation,
-        matrix.stagnation_first,
-    );
-    let stuck =
-        found(Detector::Stuck, tool.in_stuck, (stuck.mode, stuck.threshold, stuck.block_at), matrix.stuck, matrix.stuck_first);
+    let of_calls = || repeat_identity(matrix.stagnation_fingerprint);
+    let of_outcome = || loop_identity(Family::Outcome, &[step.outcome.0]);
+    let stagnation = found(stagnation.counts(), matrix.stagnation, &of_calls, 0.7).filter(|_| tool.in_stagnation);
+    let stuck = found(stuck.counts(), matrix.stuck, &of_outcome, 0.5).filter(|_| tool.in_stuck);
     match (stagnation, stuck) {
         (Some(first), Some(second)) if second.wants_block() && !first.wants_block() => Some(second),
         (first, second) => first.or(second),

@@ -2,21 +2,21 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::history::History;
 use crate::detect::steps::step::Step;
-use crate::detect::words::{Advice, Said, Words};
+use crate::detect::steps::tally::Tally;
+use crate::detect::text::{Advice, CommandText, TextContext};
 use crate::identity::{StopWords, hash_text};
 use crate::limits::READABLE_BYTES_MAX;
-use crate::setting::{Key, Kind, MODE, Mode, Needs, SHARE, Shared, ToolPolicy, WINDOW, chars, count, settings};
+use crate::setting::{Key, Kind, MODE, Mode, Needs, Share, SharedSettings, ToolPolicy, Window, chars, count, settings};
 
 settings! {
-    /// `detectors.semantic_repeat`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "2", count(1), "similar earlier steps of a finding";
-        similarity: f64 = "0.65", SHARE, "Jaccard, 0 to 1; strictly greater is similar";
-        window_steps: u32 = "30", WINDOW, "earlier completed steps looked at";
+        similarity: f64 = "0.65", Share, "Jaccard, 0 to 1; strictly greater is similar";
+        window_steps: u32 = "30", Window, "earlier completed steps looked at";
         output_chars: usize = "200", chars(0, READABLE_BYTES_MAX),
             "characters of the output that are compared with the description";
         stop_words: StopWords = r#"[
@@ -44,26 +44,25 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::SemanticRepeat, self.mode, self.threshold)
     }
 
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { tokens: true, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
-        let n = words.count() + 1;
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let n = context.count() + 1;
         let text = format!(
             "[System] The last {n} attempts were variations of one idea. Make a new plan: list what was tried, then choose something \
              else."
         );
-        let summary = format!("{}: {n} similar steps among the last {}", words.tool, words.finding.window);
-        Said::new(text, summary).advising(Advice::Replan)
+        let summary = format!("{}: {n} similar steps among the last {}", context.tool, context.finding.window);
+        CommandText::new(text, summary).advising(Advice::Replan)
     }
 }
 
-/// Words, sorted.
 struct StopWordList;
 
 impl Kind for StopWordList {
@@ -85,23 +84,13 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
     if step.tokens.0.is_empty() {
         return None;
     }
-    let threshold = step.scaled(tool, settings.threshold);
-    let mut count = 0;
-    let mut first = step.sequence;
-    let earlier = history.complete_back_from(step).skip(1);
-    for earlier in earlier.take(settings.window_steps as usize) {
-        let may = step.tokens.may_exceed(step.token_bits, &earlier.tokens, earlier.token_bits, settings.similarity);
-        if may && step.tokens.jaccard(&earlier.tokens) > settings.similarity {
-            count += 1;
-            first = earlier.sequence;
-        }
-    }
-    (count >= threshold).then(|| {
-        let identity = loop_identity(Family::Meaning, &[hash_text(history.tool(step)).hash64().0]);
-        let mut finding = Finding::new(Detector::SemanticRepeat, settings.mode, identity, count, threshold)
-            .within(u64::from(settings.window_steps))
-            .spanning(first, step.sequence);
-        finding.confidence = 0.2f64.mul_add(f64::from(count), 0.4).clamp(0.0, 1.0);
-        finding
-    })
+    let window = history.complete_back_from(step).skip(1).take(settings.window_steps as usize);
+    let similar = Tally::of_window(window, step, |earlier| {
+        step.tokens.may_exceed(step.token_bits, &earlier.tokens, earlier.token_bits, settings.similarity)
+            && step.tokens.jaccard(&earlier.tokens) > settings.similarity
+    });
+    let identity = || loop_identity(Family::Meaning, &[hash_text(history.tool(step)).hash64().0]);
+    let finding = settings.counts().scaled(step, tool).finding(similar, step.sequence, identity)?;
+    let confidence = 0.2f64.mul_add(f64::from(similar.count), 0.4).clamp(0.0, 1.0);
+    Some(Finding { confidence, ..finding.within(u64::from(settings.window_steps)) })
 }

@@ -2,14 +2,13 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
-use crate::detect::reference::row::Row;
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::words::{Said, Words};
-use crate::setting::{Key, Kind, MODE, Mode, Needs, Shared, count, settings};
+use crate::detect::steps::tally::Tally;
+use crate::detect::text::{CommandText, TextContext};
+use crate::setting::{Key, Kind, MODE, Mode, count, settings};
 
 settings! {
-    /// `detectors.shell_failures`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "3", count(1), "failures of a finding";
@@ -21,11 +20,8 @@ settings! {
 /// Names of the tools that handle files, for the text.
 #[derive(Debug, Clone, Default)]
 pub struct FileTools {
-    /// Creates a file.
     pub create: String,
-    /// Edits one.
     pub edit: String,
-    /// Reads one.
     pub read: String,
 }
 
@@ -65,17 +61,13 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::ShellFailures, self.mode, self.threshold)
     }
 
-    fn needs(&self, _: &Shared) -> Needs {
-        Needs::default()
-    }
-
-    fn words(&self, words: &Words<'_>) -> Said {
-        let n = words.count();
-        let text = if words.flags.has(Flags::SHELL_FILE) {
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let n = context.count();
+        let text = if context.flags.contains(Flags::SHELL_FILE) {
             let FileTools { create, edit, read } = &self.file_tools;
             format!(
                 "[System] {n} consecutive bash commands have failed, the last one on a file. Use the file tools: {create} to create, {edit} to \
@@ -87,23 +79,20 @@ impl Rule for Settings {
                  approach or tool; 3. send no bash command of the same pattern."
             )
         };
-        Said::new(text, format!("{n} failing shell commands in a row"))
+        CommandText::new(text, format!("{n} failing shell commands in a row"))
     }
 }
 
 /// Takes a completed step; only shell commands count.
-pub fn observe(settings: &Settings, row: &mut Row, step: &Step) -> Option<Finding> {
-    if !step.flags.has(Flags::SHELL) {
+pub fn observe(settings: &Settings, row: &mut Tally, step: &Step) -> Option<Finding> {
+    if !step.flags.contains(Flags::SHELL) {
         return None;
     }
-    if step.flags.has(Flags::OK) {
+    if step.flags.contains(Flags::OK) {
         row.count = 0;
         return None;
     }
     row.extend(step.sequence);
-    (row.count >= settings.threshold).then(|| {
-        Finding::new(Detector::ShellFailures, settings.mode, loop_identity(Family::Shell, &[]), row.count, settings.threshold)
-            .confident(0.5, 0.1)
-            .spanning(row.first, step.sequence)
-    })
+    let finding = settings.counts().finding(*row, step.sequence, || loop_identity(Family::Shell, &[]))?;
+    Some(finding.confident(0.5, 0.1))
 }

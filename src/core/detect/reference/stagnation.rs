@@ -1,16 +1,16 @@
 //! `stagnation`: known calls with known outcomes, over and over (IronCurtain). Its streak is counted by the progress matrix. Page `detection`.
 
-use crate::detect::rule::{About, Rule};
-use crate::detect::words::{Said, Words};
-use crate::setting::{BLOCK_AT, BLOCK_SCOPE, BlockScope, MODE, Mode, Needs, Shared, TOOLS, count, settings};
+use crate::detect::detector::Detector;
+use crate::detect::rule::{About, CountSettings, Rule};
+use crate::detect::text::{CommandText, TextContext};
+use crate::setting::{BLOCK_SCOPE, BlockAt, BlockScope, MODE, Mode, Needs, SharedSettings, Tools, count, settings};
 
 settings! {
-    /// `detectors.stagnation`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "3", count(1), "steps in a row of a finding";
-        block_at: u32 = "9", BLOCK_AT, "steps in a row of a block, the tenth equal one; 0 = never";
-        tools: Vec<String> = "[]", TOOLS, "tools that take part; empty = all";
+        block_at: u32 = "9", BlockAt, "steps in a row of a block, the tenth equal one; 0 = never";
+        tools: Vec<String> = "[]", Tools, "tools that take part; empty = all";
         block_scope: BlockScope = r#""fingerprint""#, BLOCK_SCOPE, "as above";
     }
 }
@@ -27,44 +27,39 @@ impl Rule for Settings {
         ..About::CALL
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::Stagnation, self.mode, self.threshold).blocking(self.block_at, self.block_scope)
     }
 
-    fn block_at(&self) -> Option<u32> {
-        Some(self.block_at)
-    }
-
-    fn block_scope(&self) -> BlockScope {
-        self.block_scope
-    }
-
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { fingerprint: true, outcome: true, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
         let text = streak(
-            words,
+            context,
             "You have been repeating the same step with the same result.",
             "You are repeating the same step with the same result. Try a fundamentally different approach.",
         );
-        Said::new(text, format!("{}: {} steps in a row with a known call and a known answer", words.tool, words.count()))
+        CommandText::new(
+            text,
+            format!("{}: {} steps in a row with a known call and a known answer", context.tool, context.count()),
+        )
     }
 }
 
 /// The texts of a streak of the progress matrix: `what` is wrong, and a `warning` of it.
-pub(crate) fn streak(words: &Words<'_>, what: &str, warning: &str) -> String {
-    let streak = words.count();
-    if words.is_block && words.blocks_all {
+pub(crate) fn streak(context: &TextContext<'_>, what: &str, warning: &str) -> String {
+    let streak = context.count();
+    if context.is_block && context.blocks_all {
         format!("LOOP DETECTED: {what} Execution is now blocked. Summarize what you have accomplished and stop.")
-    } else if words.is_block {
+    } else if context.is_block {
         format!(
             "LOOP DETECTED: {what} Further calls of this kind are refused until the block expires. Take a different approach, or explain \
              what prevents progress."
         )
-    } else if words.finding.can_block() {
-        format!("WARNING: {warning} ({streak}/{} before block)", words.finding.block_at)
+    } else if context.finding.can_block() {
+        format!("WARNING: {warning} ({streak}/{} before block)", context.finding.block_at)
     } else {
         format!("WARNING: {warning} ({streak} in a row)")
     }

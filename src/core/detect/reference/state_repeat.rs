@@ -2,18 +2,18 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Finding, repeat_identity};
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::history::History;
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::words::{Advice, Said, Words};
-use crate::setting::{MODE, Mode, Needs, Shared, ToolPolicy, WINDOW, count, settings};
+use crate::detect::steps::tally::Tally;
+use crate::detect::text::{Advice, CommandText, TextContext};
+use crate::setting::{MODE, Mode, Needs, SharedSettings, ToolPolicy, Window, count, settings};
 
 settings! {
-    /// `detectors.state_repeat`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "5", count(1), "equal states of a finding; 3 meets ordinary edit and run again";
-        window_steps: u32 = "100", WINDOW, "completed steps looked at";
+        window_steps: u32 = "100", Window, "completed steps looked at";
     }
 }
 
@@ -27,43 +27,34 @@ impl Rule for Settings {
         ..About::CALL
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::StateRepeat, self.mode, self.threshold)
     }
 
-    fn needs(&self, policy: &Shared) -> Needs {
+    fn needs(&self, policy: &SharedSettings) -> Needs {
         Needs { fingerprint: true, state: true, outcome: !policy.use_description, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
-        let (n, tool, window) = (words.count(), words.tool, words.finding.window);
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let (n, tool, window) = (context.count(), context.tool, context.finding.window);
         let text = format!(
             "[System] {tool} has led to the same state {n} times in the last {window} steps. Make a new plan instead of returning to it."
         );
-        Said::new(text, format!("{tool}: the same state {n} times in {window} steps")).advising(Advice::Replan)
+        CommandText::new(text, format!("{tool}: the same state {n} times in {window} steps")).advising(Advice::Replan)
     }
 }
 
 /// Counts the completed step's state in the window.
 #[must_use]
 pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
-    let threshold = step.scaled(tool, settings.threshold);
+    let counts = settings.counts().scaled(step, tool);
     // The index counts the whole ring: below the threshold there, below it in any window.
-    let has_none = !step.state.is_some() || step.flags.any(Flags(Flags::ARGS_ONLY.0 | Flags::CUT.0));
-    if has_none || history.seen_state(step.state) < threshold {
+    let has_none = !step.state.is_some() || step.flags.intersects(Flags::ARGS_ONLY | Flags::CUT);
+    if has_none || history.seen_state(step.state) < counts.threshold {
         return None;
     }
-    let mut count = 0;
-    let mut first = step.sequence;
     let window = history.complete_back_from(step).take(settings.window_steps as usize);
-    for earlier in window.filter(|earlier| earlier.state == step.state) {
-        count += 1;
-        first = earlier.sequence;
-    }
-    (count >= threshold).then(|| {
-        Finding::new(Detector::StateRepeat, settings.mode, repeat_identity(step.fingerprint), count, threshold)
-            .confident(0.5, 0.15)
-            .within(u64::from(settings.window_steps))
-            .spanning(first, step.sequence)
-    })
+    let equal = Tally::of_window(window, step, |earlier| earlier.state == step.state);
+    let finding = counts.finding(equal, step.sequence, || repeat_identity(step.fingerprint))?;
+    Some(finding.confident(0.5, 0.15).within(u64::from(settings.window_steps)))
 }

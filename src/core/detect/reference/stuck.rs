@@ -1,17 +1,17 @@
 //! `stuck`: new calls that bring known outcomes (IronCurtain). Its streak is counted by the progress matrix. Page `detection`.
 
+use crate::detect::detector::Detector;
 use crate::detect::reference::stagnation::streak;
-use crate::detect::rule::{About, Rule};
-use crate::detect::words::{Said, Words};
-use crate::setting::{BLOCK_AT, BLOCK_SCOPE, BlockScope, MODE, Mode, Needs, Shared, TOOLS, count, settings};
+use crate::detect::rule::{About, CountSettings, Rule};
+use crate::detect::text::{CommandText, TextContext};
+use crate::setting::{BLOCK_SCOPE, BlockAt, BlockScope, MODE, Mode, Needs, SharedSettings, Tools, count, settings};
 
 settings! {
-    /// `detectors.stuck`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "5", count(1), "steps in a row of a finding";
-        block_at: u32 = "8", BLOCK_AT, "steps in a row of a block in mode block; 0 = never";
-        tools: Vec<String> = "[]", TOOLS, "tools that take part; empty = all";
+        block_at: u32 = "8", BlockAt, "steps in a row of a block in mode block; 0 = never";
+        tools: Vec<String> = "[]", Tools, "tools that take part; empty = all";
         block_scope: BlockScope = r#""session""#, BLOCK_SCOPE,
             "approaches differ, so only a block of all its calls would hold";
     }
@@ -30,28 +30,20 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::Stuck, self.mode, self.threshold).blocking(self.block_at, self.block_scope)
     }
 
-    fn block_at(&self) -> Option<u32> {
-        Some(self.block_at)
-    }
-
-    fn block_scope(&self) -> BlockScope {
-        self.block_scope
-    }
-
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { outcome: true, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
         let text = streak(
-            words,
+            context,
             "You keep trying different approaches but get the same result.",
             "Different approaches are producing the same result. Re-examine your assumptions.",
         );
-        Said::new(text, format!("{}: {} new calls in a row with a known answer", words.tool, words.count()))
+        CommandText::new(text, format!("{}: {} new calls in a row with a known answer", context.tool, context.count()))
     }
 }

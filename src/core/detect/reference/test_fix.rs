@@ -2,22 +2,21 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
-use crate::detect::reference::row::Row;
-use crate::detect::rule::{About, Rule};
+use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::words::{Said, Words};
-use crate::setting::{FLAG, MODE, Mode, NAMES_IN_ORDER, Needs, Shared, count, settings, words};
+use crate::detect::steps::tally::Tally;
+use crate::detect::text::{CommandText, TextContext};
+use crate::setting::{Flag, MODE, Mode, NamesInOrder, Needs, SharedSettings, count, one_of, settings};
 
 settings! {
-    /// `detectors.test_fix`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "3", count(1), "failing runs of a finding";
-        commands: Vec<String> = r#"["test", "pytest", "npm test", "jest", "cargo test", "go test"]"#, NAMES_IN_ORDER,
+        commands: Vec<String> = r#"["test", "pytest", "npm test", "jest", "cargo test", "go test"]"#, NamesInOrder,
             "what makes a shell command a test run";
-        match_words as "match": bool = r#""word""#, words(&MATCHING),
+        match_words as "match": bool = r#""word""#, one_of(&MATCHING),
             r#"word | substring: as a word, or anywhere, so that "latest" matches too"#;
-        zero_failed_fails: bool = "false", FLAG, r#"true: "0 failed" counts as a failure"#;
+        zero_failed_fails: bool = "false", Flag, r#"true: "0 failed" counts as a failure"#;
     }
 }
 
@@ -38,49 +37,46 @@ impl Rule for Settings {
         ..About::AGENT
     };
 
-    fn threshold(&self) -> u32 {
-        self.threshold
+    fn counts(&self) -> CountSettings {
+        CountSettings::new(Detector::TestFix, self.mode, self.threshold)
     }
 
-    fn needs(&self, _: &Shared) -> Needs {
+    fn needs(&self, _: &SharedSettings) -> Needs {
         Needs { test: true, ..Needs::default() }
     }
 
-    fn words(&self, words: &Words<'_>) -> Said {
-        let n = words.count();
+    fn text(&self, context: &TextContext<'_>) -> CommandText {
+        let n = context.count();
         let text = format!(
             "[System] You've had {n} consecutive test failures. Step back and rethink: 1. read the errors again, carefully; 2. ask \
              whether the approach itself is wrong; 3. choose a DIFFERENT fix strategy instead of iterating. Do not retry the same fix."
         );
-        Said::new(text, format!("{n} failing test runs in a row"))
+        CommandText::new(text, format!("{n} failing test runs in a row"))
     }
 }
 
 /// Takes a completed step; only test runs count.
-pub fn observe(settings: &Settings, row: &mut Row, step: &Step) -> Option<Finding> {
-    if !step.flags.has(Flags::TEST) {
+pub fn observe(settings: &Settings, row: &mut Tally, step: &Step) -> Option<Finding> {
+    if !step.flags.contains(Flags::TEST) {
         return None;
     }
-    if step.flags.has(Flags::TEST_FAILED) {
+    if step.flags.contains(Flags::TEST_FAILED) {
         row.extend(step.sequence);
-    } else if step.flags.has(Flags::TEST_PASSED) {
+    } else if step.flags.contains(Flags::TEST_PASSED) {
         row.count = 0;
     } else {
         return None;
     }
-    (row.count >= settings.threshold).then(|| {
-        Finding::new(Detector::TestFix, settings.mode, loop_identity(Family::Test, &[]), row.count, settings.threshold)
-            .confident(0.5, 0.1)
-            .spanning(row.first, step.sequence)
-    })
+    let finding = settings.counts().finding(*row, step.sequence, || loop_identity(Family::Test, &[]))?;
+    Some(finding.confident(0.5, 0.1))
 }
 
-/// What a test run's output says: (passed, failed). Case-sensitive: `3 passed`, `PASSED`; `2 failed`, `FAILED`, `ERROR`.
+/// What a test run's output shows: (passed, failed). Case-sensitive: `3 passed`, `PASSED`; `2 failed`, `FAILED`, `ERROR`.
 #[must_use]
 pub fn signals(settings: &Settings, output: &str) -> (bool, bool) {
     let is_failure = |digits: &str| settings.zero_failed_fails || digits.bytes().any(|digit| digit != b'0');
-    let says_so = output.contains("FAILED") || output.contains("ERROR");
-    let failed = says_so || numbers_before(output, "failed").any(is_failure);
+    let has_word = output.contains("FAILED") || output.contains("ERROR");
+    let failed = has_word || numbers_before(output, "failed").any(is_failure);
     (output.contains("PASSED") || numbers_before(output, "passed").next().is_some(), failed)
 }
 
@@ -104,7 +100,7 @@ mod tests {
         assert_eq!(signals(&default, "ERROR  app: refused as expected\n8 passed in 0.1s"), (true, true));
         assert_eq!(signals(&default, "test result: FAILED. 3 passed; 1 failed"), (true, true));
         assert_eq!(signals(&default, "40 passed, 0 failed, 0 errors"), (true, false));
-        assert_eq!(signals(&default, "nothing was said"), (false, false));
+        assert_eq!(signals(&default, "no signal"), (false, false));
         let attocode = Settings { zero_failed_fails: true, ..Settings::default() };
         assert_eq!(signals(&attocode, "8 passed, 0 failed"), (true, true));
         assert_eq!(signals(&attocode, "8 passed"), (true, false));

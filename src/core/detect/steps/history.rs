@@ -19,7 +19,7 @@ pub struct History {
     /// Steps before this one are not seen by any count but `call_rate`'s: a reset, a person, progress.
     floor: u64,
     names: ToolNames,
-    /// Steps that are open.
+    /// Number of steps that are open.
     open: usize,
     /// Newest step with a finding, whatever became of it since.
     last_fired: Option<u64>,
@@ -151,7 +151,6 @@ impl History {
         self.position(sequence).and_then(|at| self.steps.get(at))
     }
 
-    /// The newest step.
     #[must_use]
     pub fn newest(&self) -> Option<&Step> {
         self.steps.back()
@@ -169,7 +168,7 @@ impl History {
 
     /// Open steps of the ring, newest first, whatever the floor. Looks no further than the last of them.
     pub fn open_back(&self) -> impl Iterator<Item = &Step> {
-        self.ring_back().filter(|step| step.flags.has(Flags::OPEN)).take(self.open)
+        self.ring_back().filter(|step| step.flags.contains(Flags::OPEN)).take(self.open)
     }
 
     /// Counted steps from the floor on, newest first: transparent ones are left out.
@@ -186,12 +185,12 @@ impl History {
 
     /// Completed, counted steps from the floor on, newest first, from a completed one on.
     pub fn complete_back_from(&self, step: &Step) -> impl Iterator<Item = &Step> + use<'_> {
-        self.counted_back_from(step).filter(|step| step.flags.has(Flags::OBSERVED))
+        self.counted_back_from(step).filter(|step| step.flags.contains(Flags::OBSERVED))
     }
 
     /// Completed, counted steps from the floor on, newest first.
     pub fn complete_back(&self) -> impl Iterator<Item = &Step> {
-        self.counted_back().filter(|step| step.flags.has(Flags::OBSERVED))
+        self.counted_back().filter(|step| step.flags.contains(Flags::OBSERVED))
     }
 
     /// How often a call identity is held by the whole ring, whatever the floor.
@@ -230,7 +229,6 @@ impl History {
         self.names.name(step.tool)
     }
 
-    /// The names in use.
     #[must_use]
     pub const fn names(&self) -> &ToolNames {
         &self.names
@@ -242,7 +240,7 @@ impl History {
         self.next_sequence
     }
 
-    /// First sequence that counts.
+    /// Sequence of the first step that counts.
     #[must_use]
     pub const fn floor(&self) -> u64 {
         self.floor
@@ -254,7 +252,6 @@ impl History {
         self.capacity
     }
 
-    /// Steps in the ring.
     #[must_use]
     pub fn len(&self) -> usize {
         self.steps.len()
@@ -308,7 +305,7 @@ impl Indexed {
     fn of(step: &Step) -> Self {
         let call = fold(step.call);
         Self {
-            is_open: step.flags.has(Flags::OPEN),
+            is_open: step.flags.contains(Flags::OPEN),
             ring: [call, step.event, step.result_event],
             seen: step.is_complete().then(|| [call, as_outcome(step.outcome), step.state]),
         }

@@ -58,7 +58,6 @@ impl FingerprintIndex {
         }
     }
 
-    /// One holder less.
     pub fn remove(&mut self, hash: Hash64) {
         if let Some(many) = &mut self.many {
             if let Some(count) = many.get_mut(&hash.0) {
@@ -77,7 +76,6 @@ impl FingerprintIndex {
         }
     }
 
-    /// How many hold it.
     #[must_use]
     pub fn count(&self, hash: Hash64) -> u32 {
         match &self.many {
@@ -86,7 +84,6 @@ impl FingerprintIndex {
         }
     }
 
-    /// Forgets everything.
     pub fn clear(&mut self) {
         self.few.clear();
         self.many = None;

@@ -6,3 +6,4 @@ pub mod names;
 pub mod pace;
 pub mod step;
 pub mod streaks;
+pub mod tally;

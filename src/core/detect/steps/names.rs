@@ -6,15 +6,14 @@
 pub struct ToolId(pub u16);
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Entry {
+struct UsedName {
     name: Box<str>,
     uses: u32,
 }
 
-/// The table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolNames {
-    entries: Vec<Entry>,
+    entries: Vec<UsedName>,
 }
 
 impl ToolNames {
@@ -29,7 +28,7 @@ impl ToolNames {
                 return ToolId(index as u16);
             }
         }
-        let entry = Entry { name: name.into(), uses: 1 };
+        let entry = UsedName { name: name.into(), uses: 1 };
         let index = free.unwrap_or(self.entries.len());
         match self.entries.get_mut(index) {
             Some(place) => *place = entry,
@@ -38,7 +37,6 @@ impl ToolNames {
         ToolId(index as u16)
     }
 
-    /// Gives one use back.
     pub fn release(&mut self, tool: ToolId) {
         if let Some(entry) = self.entries.get_mut(usize::from(tool.0)) {
             entry.uses = entry.uses.saturating_sub(1);
@@ -60,6 +58,6 @@ impl ToolNames {
     /// Bytes held, for the cache's budget.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.entries.iter().map(|entry| entry.name.len() + size_of::<Entry>()).sum()
+        self.entries.iter().map(|entry| entry.name.len() + size_of::<UsedName>()).sum()
     }
 }

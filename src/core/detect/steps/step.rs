@@ -9,81 +9,63 @@ use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128, Signature};
 use crate::setting::ToolPolicy;
 
-/// Yes-or-no facts of a step. The bits are stored and never reused: 5, 6, 23 and from 26 on are those of older versions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Flags(pub u32);
+bitflags::bitflags! {
+    /// Yes-or-no facts of a step. The bits are stored and never reused: 5, 6, 23 and from 26 on are those of older versions, and are kept.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Flags: u32 {
+        /// Requested, not returned, not closed.
+        const OPEN = 1;
+        /// Its outcome is known, whatever it is.
+        const OBSERVED = 1 << 1;
+        /// Its outcome is a success.
+        const OK = 1 << 2;
+        /// Refused under a block of ours, or not yet known to have run under one: transparent.
+        const REFUSED = 1 << 3;
+        /// Failed as outages do: transparent but for the rates, and for the swarm from the second in a row on.
+        const RETRYABLE = 1 << 4;
+        /// Its tool runs a command line.
+        const SHELL = 1 << 7;
+        /// A shell command about a file, for the wording.
+        const SHELL_FILE = 1 << 8;
+        /// Its command line runs tests.
+        const TEST = 1 << 9;
+        /// Its output shows that tests passed.
+        const TEST_PASSED = 1 << 10;
+        /// Its output shows that tests failed.
+        const TEST_FAILED = 1 << 11;
+        /// A tool of class `read`, a look through one of class `mutates`, or a simple shell read.
+        const READ = 1 << 12;
+        /// Asks again until the answer changes: of class `poll`, a call that waits, or one of the first looks after it (three different calls
+        /// at most).
+        const POLL = 1 << 13;
+        /// A tool of class `exempt`: transparent.
+        const EXEMPT = 1 << 14;
+        /// The same call earlier in the same turn: transparent but for the rates, which refuse it only where each call counts, and a swarm where
+        /// each does.
+        const SAME_TURN = 1 << 15;
+        /// Outcomes are left out of its comparisons (`identity = "args_only"`).
+        const ARGS_ONLY = 1 << 16;
+        /// Of class `mutates` and no look, whatever its outcome.
+        const MUTATES = 1 << 17;
+        /// Its approach (call identity) had been seen when it completed.
+        const SEEN_CALL = 1 << 18;
+        /// Its outcome had been seen when it completed.
+        const SEEN_OUTCOME = 1 << 19;
+        /// Judged refused by `call_rate`: not counted there.
+        const OVER_RATE = 1 << 20;
+        /// A reset came after it: `call_rate` counts neither it nor any step before it, whatever becomes of them.
+        const FORGOTTEN = 1 << 21;
+        /// Its answer was cut: it has no outcome identity and no state.
+        const CUT = 1 << 22;
+        /// It lets time pass (`identity.waiters`).
+        const WAITS = 1 << 24;
+        /// A shell command that names a URL: what answers is no matter of where it runs.
+        const REMOTE = 1 << 25;
 
-impl Flags {
-    /// Requested, not returned, not closed.
-    pub const OPEN: Self = Self(1);
-    /// Its outcome is known.
-    pub const OBSERVED: Self = Self(1 << 1);
-    /// It worked.
-    pub const OK: Self = Self(1 << 2);
-    /// Refused under a block of ours, or not yet known to have run under one: transparent.
-    pub const REFUSED: Self = Self(1 << 3);
-    /// Failed as outages do: transparent but for the rates, and for the swarm from the second in a row on.
-    pub const RETRYABLE: Self = Self(1 << 4);
-    /// A shell command.
-    pub const SHELL: Self = Self(1 << 7);
-    /// A shell command about a file, for the wording.
-    pub const SHELL_FILE: Self = Self(1 << 8);
-    /// A test run.
-    pub const TEST: Self = Self(1 << 9);
-    /// Its output says that tests passed.
-    pub const TEST_PASSED: Self = Self(1 << 10);
-    /// Its output says that tests failed.
-    pub const TEST_FAILED: Self = Self(1 << 11);
-    /// A tool of class `read`, a look through one of class `mutates`, or a simple shell read.
-    pub const READ: Self = Self(1 << 12);
-    /// Asks again until the answer changes: of class `poll`, a call that waits, or one of the first looks after it (three different calls
-    /// at most).
-    pub const POLL: Self = Self(1 << 13);
-    /// A tool of class `exempt`: transparent.
-    pub const EXEMPT: Self = Self(1 << 14);
-    /// The same call earlier in the same turn: transparent but for the rates, which refuse it only where each call counts, and a swarm where
-    /// each does.
-    pub const SAME_TURN: Self = Self(1 << 15);
-    /// Outcomes are left out of its comparisons (`identity = "args_only"`).
-    pub const ARGS_ONLY: Self = Self(1 << 16);
-    /// Of class `mutates` and no look, whatever its outcome.
-    pub const MUTATES: Self = Self(1 << 17);
-    /// Its approach (call identity) had been seen when it completed.
-    pub const SEEN_CALL: Self = Self(1 << 18);
-    /// Its outcome had been seen when it completed.
-    pub const SEEN_OUTCOME: Self = Self(1 << 19);
-    /// Judged refused by `call_rate`: not counted there.
-    pub const OVER_RATE: Self = Self(1 << 20);
-
-    /// A reset came after it: `call_rate` counts neither it nor any step before it, whatever becomes of them.
-    pub const FORGOTTEN: Self = Self(1 << 21);
-    /// Its answer was cut: it has no outcome identity and no state.
-    pub const CUT: Self = Self(1 << 22);
-
-    /// Lets time pass: `identity.waiters`.
-    pub const WAITS: Self = Self(1 << 24);
-    /// A shell command that names a URL: what answers is no matter of where it runs.
-    pub const REMOTE: Self = Self(1 << 25);
-
-    /// Whether all of `other` are set.
-    #[must_use]
-    pub const fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Whether one of `other` is set.
-    #[must_use]
-    pub const fn any(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    /// Sets or clears `other`.
-    pub const fn set(&mut self, other: Self, on: bool) {
-        if on {
-            self.0 |= other.0;
-        } else {
-            self.0 &= !other.0;
-        }
+        /// Why a step is transparent: any of these is enough.
+        const TRANSPARENT = Self::EXEMPT.bits() | Self::REFUSED.bits() | Self::SAME_TURN.bits() | Self::RETRYABLE.bits();
+        /// A shell command that only reads a file.
+        const SHELL_READ = Self::SHELL.bits() | Self::READ.bits();
     }
 }
 
@@ -98,23 +80,21 @@ pub struct Step {
     pub turn: u64,
     /// Tool, in the session's table of names.
     pub tool: ToolId,
-    /// Facts.
     pub flags: Flags,
     /// Detectors with a finding here, by [`Detector::bit`].
     pub fired: DetectorBits,
-    /// Call identity.
     pub call: Hash128,
     /// Fingerprint; none where no detector needs it.
     pub fingerprint: Hash128,
-    /// File it reads.
+    /// Hash of the file that it reads.
     pub read_target: Hash64,
     /// Outcome identity; none until observed.
     pub outcome: Hash64,
     /// State: description and output; none of a cut answer.
     pub state: Hash64,
-    /// Error key.
+    /// Hash of the beginning of its error.
     pub error: Hash64,
-    /// The call's id.
+    /// Hash of the id that its producer gave the call.
     pub call_id: Hash64,
     /// Id of the event that requested it.
     pub event: Hash64,
@@ -135,15 +115,12 @@ pub struct Step {
 /// Whether a step counts, or why runs, streaks and windows look through it. Of several reasons the last of this list holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CountedAs {
-    /// It counts.
     Step,
     /// It met an outage: counted by what looks at outages.
     Outage,
     /// The same call was made earlier in the same turn.
     SameTurn,
-    /// A block refused it.
     Refused,
-    /// Its tool is exempt.
     Exempt,
 }
 
@@ -156,15 +133,14 @@ impl Step {
         self.evidence.as_ref().unwrap_or_else(|| &NO_EVIDENCE)
     }
 
-    /// What it counts as.
     pub const fn counted_as(&self) -> CountedAs {
-        if self.flags.has(Flags::EXEMPT) {
+        if self.flags.contains(Flags::EXEMPT) {
             CountedAs::Exempt
-        } else if self.flags.has(Flags::REFUSED) {
+        } else if self.flags.contains(Flags::REFUSED) {
             CountedAs::Refused
-        } else if self.flags.has(Flags::SAME_TURN) {
+        } else if self.flags.contains(Flags::SAME_TURN) {
             CountedAs::SameTurn
-        } else if self.flags.has(Flags::RETRYABLE) {
+        } else if self.flags.contains(Flags::RETRYABLE) {
             CountedAs::Outage
         } else {
             CountedAs::Step
@@ -174,7 +150,7 @@ impl Step {
     /// Whether runs, streaks and windows look through it: it counts as anything but a step.
     #[must_use]
     pub const fn is_transparent(&self) -> bool {
-        self.flags.any(Flags(Flags::EXEMPT.0 | Flags::REFUSED.0 | Flags::SAME_TURN.0 | Flags::RETRYABLE.0))
+        self.flags.intersects(Flags::TRANSPARENT)
     }
 
     /// Whether it counts, or would but for an outage that it met.
@@ -190,28 +166,27 @@ impl Step {
     /// Whether outcome-phase detectors see it.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
-        self.flags.has(Flags::OBSERVED) && !self.is_transparent()
+        self.flags.contains(Flags::OBSERVED) && !self.is_transparent()
     }
 
     /// Whether it is known what it brought, and that counts: an outage does, other transparent steps do not.
     #[must_use]
     pub const fn is_evidence(&self) -> bool {
-        self.flags.has(Flags::OBSERVED) && self.counts_or_met_outage()
+        self.flags.contains(Flags::OBSERVED) && self.counts_or_met_outage()
     }
 
     /// Whether its outcome is known and a failure.
     #[must_use]
     pub const fn failed(&self) -> bool {
-        self.flags.has(Flags::OBSERVED) && !self.flags.has(Flags::OK)
+        self.flags.contains(Flags::OBSERVED) && !self.flags.contains(Flags::OK)
     }
 
     /// A threshold or `block_at` of a count for this call of a tool.
     #[must_use]
     pub fn scaled(&self, tool: &ToolPolicy, count: u32) -> u32 {
-        tool.scaled(count, self.flags.has(Flags::POLL))
+        tool.scaled(count, self.flags.contains(Flags::POLL))
     }
 
-    /// Notes a finding.
     pub const fn fire(&mut self, detector: Detector) {
         self.fired |= detector.bit();
     }

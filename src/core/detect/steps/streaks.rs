@@ -3,11 +3,10 @@
 use crate::detect::budget::Spent;
 use crate::detect::detector::Detector;
 use crate::detect::own_words::OwnTexts;
-use crate::detect::reference::exact_repeat::Run;
 use crate::detect::reference::exploration::Explored;
 use crate::detect::reference::outcome_repeat::OutcomeRun;
 use crate::detect::reference::progress_matrix::Matrix;
-use crate::detect::reference::row::Row;
+use crate::detect::steps::tally::{Run, Tally};
 use crate::detect::text_only::Texts;
 use crate::detect::weights::score::Score;
 
@@ -20,14 +19,14 @@ pub struct Streaks {
     pub near: Run,
     /// Tier that the run of this fingerprint has reached: within a run it never falls.
     pub near_tier: u8,
-    /// `outcome_repeat`.
+    /// `outcome_repeat`: equal answers to equal calls.
     pub outcome: OutcomeRun,
-    /// `stagnation`, `stuck`.
+    /// `stagnation`, `stuck`: the rows of the progress matrix.
     pub matrix: Matrix,
     /// `test_fix`: failing runs in a row.
-    pub tests: Row,
+    pub tests: Tally,
     /// `shell_failures`: failures in a row.
-    pub shell: Row,
+    pub shell: Tally,
     /// `text_only`: text turns in a row.
     pub texts: Texts,
     /// `exploration`: reading before the first edit.

@@ -5,7 +5,7 @@
 use crate::detect::weights::facts::Facts;
 use crate::identity::{SketchView, paired, pairs_of, unpaired};
 
-/// Answers of fewer words say little.
+/// Answers of fewer words are too short to be compared.
 pub const LITTLE_WORDS: usize = 10;
 /// Arguments that are compared one by one.
 pub const ARGUMENTS_MAX: usize = 16;
@@ -22,13 +22,11 @@ pub struct Evidence {
     hashes: Box<[u32]>,
     /// Hashes of the first four parts.
     lens: [u8; 4],
-    /// Words asked and shown.
+    /// Number of words asked, and of words shown.
     words: [u8; 2],
     /// Share of what it brought that was not known. Percent.
     pub news: u8,
-    /// Facts.
     pub marks: Marks,
-    /// What it shows.
     pub facts: Facts,
     /// Hash of its answer without numbers and ids.
     pub around_numbers: u32,
@@ -41,7 +39,6 @@ pub struct Hashed<'a> {
     pub arguments: SketchView<'a>,
     /// A hash for each of its first [`ARGUMENTS_MAX`] arguments, ascending.
     pub values: &'a [u32],
-    /// Its answer.
     pub answer: SketchView<'a>,
     /// The template of its failure; empty of a success.
     pub failure: SketchView<'a>,
@@ -97,7 +94,6 @@ impl Evidence {
         self.part(usize::from(before), len)
     }
 
-    /// Its answer.
     #[must_use]
     pub fn answer(&self) -> SketchView<'_> {
         let [one, two, len, _] = self.lens;
@@ -158,45 +154,30 @@ fn counted<T>(part: &[T]) -> &[T] {
     part.get(..usize::from(u8::MAX)).unwrap_or(part)
 }
 
-/// Yes-or-no facts of evidence. The bits are stored and never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Marks(pub u16);
-
-impl Marks {
-    /// Its only argument is one word with a digit, that may name something.
-    pub const HANDLE: Self = Self(1);
-    /// Its answer says little.
-    pub const LITTLE: Self = Self(1 << 1);
-    /// It took five seconds or more: time has passed.
-    pub const SLOW: Self = Self(1 << 2);
-    /// No call like it was made before.
-    pub const NOVEL: Self = Self(1 << 3);
-    /// It changed something, and was not made before: of class `mutates`, or answered by a receipt.
-    pub const CHANGE: Self = Self(1 << 4);
-    /// Its arguments were not reported.
-    pub const NO_ARGUMENTS: Self = Self(1 << 7);
-    /// Its answer was not reported.
-    pub const NO_ANSWER: Self = Self(1 << 8);
-    /// It worked and brought nothing: neither news nor a change nor an item. Bits 5 and 6 were other marks in format 2.
-    pub const BARREN: Self = Self(1 << 9);
-    /// Its only argument is an id by its form: letters and digits, or a long number. Asked again, it looks at what runs elsewhere.
-    pub const ID: Self = Self(1 << 10);
-    /// It took an item off a list, and was not made before.
-    pub const ITEM: Self = Self(1 << 11);
-
-    /// Whether all of `other` are set.
-    #[must_use]
-    pub const fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Sets or clears `other`.
-    pub const fn set(&mut self, other: Self, on: bool) {
-        if on {
-            self.0 |= other.0;
-        } else {
-            self.0 &= !other.0;
-        }
+bitflags::bitflags! {
+    /// Yes-or-no facts of evidence. The bits are stored and never reused: 5 and 6 are those of format 2, and are kept.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Marks: u16 {
+        /// Its only argument is one word with a digit, that may name something.
+        const HANDLE = 1;
+        /// Its answer has fewer than [`LITTLE_WORDS`] words.
+        const LITTLE = 1 << 1;
+        /// It took five seconds or more: time has passed.
+        const SLOW = 1 << 2;
+        /// No call like it was made before.
+        const NOVEL = 1 << 3;
+        /// It changed something, and was not made before: of class `mutates`, or answered by a receipt.
+        const CHANGE = 1 << 4;
+        /// Its arguments were not reported.
+        const NO_ARGUMENTS = 1 << 7;
+        /// Its answer was not reported.
+        const NO_ANSWER = 1 << 8;
+        /// It worked and brought nothing: neither news nor a change nor an item.
+        const BARREN = 1 << 9;
+        /// Its only argument is an id by its form: letters and digits, or a long number. Asked again, it looks at what runs elsewhere.
+        const ID = 1 << 10;
+        /// It took an item off a list, and was not made before.
+        const ITEM = 1 << 11;
     }
 }
 

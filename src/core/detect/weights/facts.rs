@@ -1,4 +1,4 @@
-//! What a completed step shows, for or against that its agent goes round in circles. Each fact is true or false, and one plain sentence says
+//! What a completed step shows, for or against that its agent goes round in circles. Each fact is true or false, and one plain sentence states
 //! which. What it weighs is the policy's (`[score.weights]`).
 
 /// On which side a fact may weigh: what is evidence of a loop may never count against one.
@@ -20,7 +20,7 @@ macro_rules! facts {
         }
 
         impl Fact {
-            /// All of them, in the order in which they are told.
+            /// All of them, in the order in which they are listed.
             pub const ALL: [Self; [$($bit),*].len()] = [$(Self::$Variant),*];
 
             /// The name in policies and in `inspect`.
@@ -39,7 +39,7 @@ macro_rules! facts {
                 }
             }
 
-            /// What it says.
+            /// The sentence that explains it to people.
             #[must_use]
             pub const fn sentence(self) -> &'static str {
                 match self {
@@ -114,7 +114,6 @@ impl Facts {
         }
     }
 
-    /// Whether a fact holds.
     #[must_use]
     pub const fn has(self, fact: Fact) -> bool {
         self.0 >> (fact as u8) & 1 == 1
@@ -126,7 +125,6 @@ impl Facts {
         self.0 & others.0 != 0
     }
 
-    /// Those that hold.
     pub fn iter(self) -> impl Iterator<Item = Fact> {
         Fact::ALL.into_iter().filter(move |fact| self.has(*fact))
     }

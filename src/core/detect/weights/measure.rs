@@ -6,9 +6,9 @@ use crate::detect::weights::evidence::{Evidence, Marks};
 use crate::detect::weights::facts::{Fact, Facts};
 use crate::detect::weights::news::{self, Likeness, NEWS_PERCENT, Turns, likeness};
 
-/// The same for the arguments of a success that says little. Percent.
+/// The same for the arguments of a success of few words. Percent.
 const ARGUMENT_NEWS_PERCENT: u8 = 10;
-/// A success that says little, and of whose arguments so much is new, is one of a series. Percent.
+/// A success of few words, and of whose arguments so much is new, is one of a series. Percent.
 const SERIES_NEWS_PERCENT: u8 = 25;
 /// An answer of which so much is new is mostly new. Percent.
 const MUCH_NEWS_PERCENT: u8 = 60;
@@ -22,7 +22,7 @@ const DIFFERENT_CALLS_MAX: usize = 12;
 const DIFFERENT_CALLS_MIN: usize = 6;
 /// Steps of the longest round.
 const ROUND_MAX: usize = 8;
-/// The longest run of steps without news that is told apart.
+/// The longest run of steps without news that is counted.
 const QUIET_RUN_MAX: u32 = 7;
 /// Between two equal calls of an agent that waits. Milliseconds of event time.
 const WAIT_MS: i64 = 20_000;
@@ -30,7 +30,6 @@ const WAIT_MS: i64 = 20_000;
 /// How an agent waits with a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waiting {
-    /// It does not.
     #[default]
     No,
     /// It asks what it waits for, one time after the other, or meets an outage.
@@ -48,18 +47,18 @@ pub struct Measured {
     pub news: u8,
     /// What later steps need to know of it.
     pub marks: Marks,
-    /// How it waits.
+    /// How the agent waits with the step.
     pub waiting: Waiting,
 }
 
-/// Measures a completed step. `told` are the words of people's last texts.
+/// Measures a completed step. `user_words` are the words of people's last texts.
 #[must_use]
-pub fn measure<'a>(history: &'a History, step: &'a Step, told: &(impl Iterator<Item = &'a [u16]> + Clone)) -> Measured {
+pub fn measure<'a>(history: &'a History, step: &'a Step, user_words: &(impl Iterator<Item = &'a [u16]> + Clone)) -> Measured {
     let mut walk = Walk::new(step);
     for earlier in news::remembered(history, step) {
         walk.take(earlier, earlier.sequence < history.floor());
     }
-    walk.finish(history, told)
+    walk.finish(history, user_words)
 }
 
 /// Earlier calls that were answered like the step, by what was done between.
@@ -69,9 +68,9 @@ struct Alike {
     made: u32,
     /// Nothing was done that could matter.
     unchanged: u32,
-    /// Other calls brought news.
+    /// Other calls between them brought news.
     among_news: u32,
-    /// Something was changed.
+    /// Something was changed between them.
     after_change: u32,
 }
 
@@ -160,8 +159,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Takes the next older step. `is_told`: a person has written since.
-    fn take(&mut self, earlier: &Step, is_told: bool) {
+    /// Takes the next older step. `has_message`: a person has written since.
+    fn take(&mut self, earlier: &Step, has_message: bool) {
         let (step, evidence, other) = (self.step, self.step.evidence(), earlier.evidence());
         let brought = brought(evidence);
         if self.known != brought.places() {
@@ -175,7 +174,7 @@ impl<'a> Walk<'a> {
         let ends_equally = step.failed() == earlier.failed();
         let alike = ends_equally && news::is_answered_alike(step, earlier);
         let like = likeness(step, earlier);
-        self.answer_is_known |= alike && !evidence.marks.has(Marks::LITTLE) && news::stands_still(step, earlier);
+        self.answer_is_known |= alike && !evidence.marks.contains(Marks::LITTLE) && news::stands_still(step, earlier);
         if step.tool == earlier.tool {
             self.take_of_tool(earlier, alike);
         }
@@ -183,17 +182,17 @@ impl<'a> Walk<'a> {
             self.take_failure(earlier, like, is_first);
         }
         match like {
-            Likeness::Equal => self.take_equal(earlier, alike, is_first, is_told),
+            Likeness::Equal => self.take_equal(earlier, alike, is_first, has_message),
             Likeness::Near => {
                 self.near.made += 1;
                 if alike && is_first {
-                    self.near.note(self.is_changed || is_told, self.is_among_news);
+                    self.near.note(self.is_changed || has_message, self.is_among_news);
                 }
             }
             Likeness::Other => {}
         }
         if earlier.call != step.call {
-            self.is_changed |= other.marks.has(Marks::CHANGE) || other.marks.has(Marks::ITEM);
+            self.is_changed |= other.marks.contains(Marks::CHANGE) || other.marks.contains(Marks::ITEM);
             let is_news = !earlier.failed() && other.news > NEWS_PERCENT;
             self.is_among_news |= is_news;
             self.news_since_equal |= is_news && self.equal.made == 0;
@@ -204,7 +203,7 @@ impl<'a> Walk<'a> {
     fn take_of_tool(&mut self, earlier: &Step, alike: bool) {
         self.tool_is_known = true;
         let has_worked = !self.step.failed() && !earlier.failed();
-        if has_worked && alike && earlier.call != self.step.call && self.step.evidence().marks.has(Marks::LITTLE) {
+        if has_worked && alike && earlier.call != self.step.call && self.step.evidence().marks.contains(Marks::LITTLE) {
             self.is_nothing_found = true;
             self.nothing_found += u32::from(!self.other_answer);
         }
@@ -235,7 +234,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn take_equal(&mut self, earlier: &Step, alike: bool, is_first: bool, is_told: bool) {
+    fn take_equal(&mut self, earlier: &Step, alike: bool, is_first: bool, has_message: bool) {
         self.equal.made += 1;
         let (turns, failed) = self.turned;
         self.turned = (turns + u32::from(failed != earlier.failed()), earlier.failed());
@@ -245,8 +244,8 @@ impl<'a> Walk<'a> {
         if !is_first {
             return;
         }
-        self.equal_unchanged += u32::from(!self.is_changed && !is_told && self.step.failed() == earlier.failed());
-        if alike && !is_told {
+        self.equal_unchanged += u32::from(!self.is_changed && !has_message && self.step.failed() == earlier.failed());
+        if alike && !has_message {
             self.equal.note(self.is_changed, self.is_among_news);
         }
         self.around_numbers += u32::from(!alike && news::differs_in_numbers(self.step, earlier));
@@ -255,60 +254,60 @@ impl<'a> Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// What the walk comes to.
-    fn finish(self, history: &'a History, told: &(impl Iterator<Item = &'a [u16]> + Clone)) -> Measured {
+    fn finish(self, history: &'a History, user_words: &(impl Iterator<Item = &'a [u16]> + Clone)) -> Measured {
         let (step, evidence) = (self.step, self.step.evidence());
         let mut marks = evidence.marks;
-        let (is_ok, is_little) = (!step.failed(), marks.has(Marks::LITTLE));
+        let (is_ok, is_little) = (!step.failed(), marks.contains(Marks::LITTLE));
         let is_made = self.equal.made > 0;
         let is_novel = !is_made && self.near.made == 0;
-        let is_poll = step.flags.has(Flags::POLL);
+        let is_poll = step.flags.contains(Flags::POLL);
         let answer_news = brought(evidence).percent_beside(self.known);
         let of_arguments = evidence.arguments().percent_beside(self.known_arguments);
-        // A success that says little brought its arguments too, unless all calls of the tool are answered so.
+        // A success of few words brought its arguments too, unless all calls of the tool are answered so.
         let argument_news = if is_ok && is_little && !self.is_nothing_found { of_arguments } else { 0 };
         let is_quiet = answer_news <= NEWS_PERCENT && argument_news <= ARGUMENT_NEWS_PERCENT;
         let brings_answer = is_little || answer_news > NEWS_PERCENT;
-        let is_item = is_ok && !is_made && brings_answer && names_item(history, step, told);
+        let is_item = is_ok && !is_made && brings_answer && names_item(history, step, user_words);
         // A note to oneself is answered with a receipt, and changes nothing.
         let is_receipt = is_little
-            && !step.flags.has(Flags::ARGS_ONLY)
+            && !step.flags.contains(Flags::ARGS_ONLY)
             && (is_novel || of_arguments > SERIES_NEWS_PERCENT)
             && !self.is_nothing_found;
-        let changes = step.flags.has(Flags::MUTATES) || is_item || is_receipt;
+        let changes = step.flags.contains(Flags::MUTATES) || is_item || is_receipt;
         let is_change = is_ok && !is_made && !is_poll && changes;
-        // A command that ends well and badly in turn is being watched: that it is run again says nothing.
+        // A command that ends well and badly in turn is being watched: that it is run again means nothing.
         let is_watched = self.turned.0 >= 2;
         let is_work = is_item || is_change || is_poll || is_watched;
         let is_barren = is_ok && is_quiet && !is_work && (!is_little || is_made);
         marks.set(Marks::NOVEL, is_novel);
-        marks.set(Marks::CHANGE, is_change && (is_receipt || step.flags.has(Flags::MUTATES)));
+        marks.set(Marks::CHANGE, is_change && (is_receipt || step.flags.contains(Flags::MUTATES)));
         marks.set(Marks::ITEM, is_item && !is_poll);
         marks.set(Marks::BARREN, is_barren);
         let asks_again = is_ok && is_made && asks_for_job(history, step);
-        let waiting = if !is_poll && !asks_again && !step.flags.has(Flags::RETRYABLE) {
+        let waiting = if !is_poll && !asks_again && !step.flags.contains(Flags::RETRYABLE) {
             Waiting::No
-        } else if marks.has(Marks::SLOW) || self.last_equal.is_some_and(|(_, ago_ms)| ago_ms >= WAIT_MS) {
+        } else if marks.contains(Marks::SLOW) || self.last_equal.is_some_and(|(_, ago_ms)| ago_ms >= WAIT_MS) {
             Waiting::Waits
         } else {
             Waiting::Asks
         };
-        let is_known = !marks.has(Marks::NO_ARGUMENTS) && !marks.has(Marks::NO_ANSWER);
-        let seen = Seen { is_watched, is_quiet, is_item, is_novel, is_change, is_barren, answer_news };
+        let is_known = !marks.contains(Marks::NO_ARGUMENTS) && !marks.contains(Marks::NO_ANSWER);
+        let seen = StepTraits { is_watched, is_quiet, is_item, is_novel, is_change, is_barren, answer_news };
         let facts = if is_known { self.facts(&seen, history) } else { Facts::default() };
         Measured { facts, news: answer_news.max(argument_news), marks, waiting }
     }
 
-    fn facts(&self, seen: &Seen, history: &History) -> Facts {
+    fn facts(&self, seen: &StepTraits, history: &History) -> Facts {
         let mut facts = Facts::default();
         let (step, evidence) = (self.step, self.step.evidence());
-        let (is_ok, is_little, is_made) = (!step.failed(), evidence.marks.has(Marks::LITTLE), self.equal.made > 0);
+        let (is_ok, is_little, is_made) = (!step.failed(), evidence.marks.contains(Marks::LITTLE), self.equal.made > 0);
         let is_like = is_made || self.near.made > 0;
-        let nothing_found = is_ok && self.is_nothing_found && !is_made && !seen.is_item && !step.flags.has(Flags::MUTATES);
+        let nothing_found = is_ok && self.is_nothing_found && !is_made && !seen.is_item && !step.flags.contains(Flags::MUTATES);
         let was_otherwise = self.last_equal.is_some_and(|(alike, _)| !alike);
         if !seen.is_watched {
             let quiet_equal = if seen.is_quiet && !is_little { self.equal_unchanged } else { 0 };
             let equal = self.equal.unchanged.max(quiet_equal);
-            // The receipt of an action says little of what it did, where something new was seen since.
+            // The receipt of an action holds little of what it did, where something new was seen since.
             let often = if is_little && self.news_since_equal { 0 } else { self.equal.all() };
             facts.note(Fact::Equal1, equal >= 1);
             facts.note(Fact::Equal2, equal >= 2);
@@ -352,7 +351,7 @@ impl<'a> Walk<'a> {
 }
 
 /// What facts have in common.
-struct Seen {
+struct StepTraits {
     is_watched: bool,
     is_quiet: bool,
     is_item: bool,
@@ -367,8 +366,8 @@ fn brought(evidence: &Evidence) -> crate::identity::SketchView<'_> {
     if evidence.failure().is_empty() { evidence.answer() } else { evidence.failure() }
 }
 
-/// Whether a step names something that no earlier call of its tool named, and that was shown before, told by a person, or stands in its answer.
-fn names_item<'a>(history: &'a History, step: &'a Step, told: &(impl Iterator<Item = &'a [u16]> + Clone)) -> bool {
+/// Whether a step names something that no earlier call of its tool named, and that was shown before, named by a person, or stands in its answer.
+fn names_item<'a>(history: &'a History, step: &'a Step, user_words: &(impl Iterator<Item = &'a [u16]> + Clone)) -> bool {
     let evidence = step.evidence();
     let is_in = |shown: &[u16], word: &u16| shown.binary_search(word).is_ok();
     let is_taken = |word: &u16| {
@@ -377,7 +376,7 @@ fn names_item<'a>(history: &'a History, step: &'a Step, told: &(impl Iterator<It
     };
     let is_shown = |word: &u16| {
         is_in(evidence.shown(), word)
-            || told.clone().any(|text| is_in(text, word))
+            || user_words.clone().any(|text| is_in(text, word))
             || news::remembered(history, step).any(|earlier| is_in(earlier.evidence().shown(), word))
     };
     evidence.asked().iter().any(|word| is_shown(word) && !is_taken(word))
@@ -390,17 +389,17 @@ fn asks_for_job(history: &History, step: &Step) -> bool {
     let hands_over = |earlier: &Step| {
         let other = earlier.evidence();
         earlier.tool != step.tool
-            && other.marks.has(Marks::LITTLE)
+            && other.marks.contains(Marks::LITTLE)
             && asked.iter().any(|word| other.shown().binary_search(word).is_ok())
     };
-    let is_handed = || marks.has(Marks::SLOW) || news::remembered(history, step).any(hands_over);
-    marks.has(Marks::ID) || (marks.has(Marks::HANDLE) && is_handed())
+    let is_handed = || marks.contains(Marks::SLOW) || news::remembered(history, step).any(hands_over);
+    marks.contains(Marks::ID) || (marks.contains(Marks::HANDLE) && is_handed())
 }
 
 /// Steps without news in a row before one, since a person last wrote.
 fn barren_before(history: &History, step: &Step) -> u32 {
     let before = news::since_message(history, step).take(QUIET_RUN_MAX as usize);
-    before.take_while(|earlier| earlier.evidence().marks.has(Marks::BARREN)).count() as u32
+    before.take_while(|earlier| earlier.evidence().marks.contains(Marks::BARREN)).count() as u32
 }
 
 /// The calls of a step and of those before it, newest first: so many as there are places.
@@ -425,10 +424,9 @@ fn are_different(history: &History, step: &Step) -> bool {
 fn is_round(history: &History, step: &Step) -> bool {
     let (steps, len) = newest::<{ 2 * ROUND_MAX }>(history, step);
     let steps = steps.get(..len).unwrap_or_default();
-    let is_same = |(one, other): (&&Step, &&Step)| one.call == other.call;
     let period = (1..=ROUND_MAX).find(|period| {
-        let pairs = steps.iter().zip(steps.iter().skip(*period)).take(*period);
-        steps.len() >= 2 * period && pairs.clone().count() == *period && pairs.into_iter().all(is_same)
+        let mut pairs = steps.iter().zip(steps.iter().skip(*period)).take(*period);
+        steps.len() >= 2 * period && pairs.len() == *period && pairs.all(|(one, other)| one.call == other.call)
     });
     period.filter(|period| *period >= 2).is_some_and(|period| {
         let mut pairs = steps.iter().zip(steps.iter().skip(period)).take(period);

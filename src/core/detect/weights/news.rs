@@ -1,6 +1,6 @@
 //! How one step is like another, and which steps a session remembers. What a step shows against them is measured in `measure`.
 //!
-//! *News* is the share of an answer that none of the last [`MEMORY_STEPS`] answers of the session had. For a success that says little the
+//! *News* is the share of an answer that none of the last [`MEMORY_STEPS`] answers of the session had. For a success of few words the
 //! arguments count instead: who writes nine files gets "ok" nine times, and brings nine files. A failure is what is left of it without the
 //! words of its call.
 
@@ -9,11 +9,11 @@ use crate::detect::steps::step::{Flags, Step};
 use crate::detect::weights::evidence::Marks;
 use crate::identity::SketchView;
 
-/// Steps that are remembered.
+/// Steps before the newest that it is compared with.
 pub const MEMORY_STEPS: usize = 64;
 /// Answers that share so much are the same answer. Percent of their runs of three words.
 pub const ALIKE_PERCENT: usize = 60;
-/// Failures that share so much say the same.
+/// Failures that share so much are alike.
 pub const FAILURE_PERCENT: usize = 80;
 /// Calls of one tool whose arguments share so much are nearly equal.
 pub const NEAR_PERCENT: usize = 50;
@@ -29,7 +29,6 @@ pub enum Likeness {
     Equal,
     /// One tool, and nearly the same arguments: half of their runs of words, or all but one of three or more values.
     Near,
-    /// Another call.
     Other,
 }
 
@@ -69,7 +68,7 @@ fn answer(step: &Step) -> SketchView<'_> {
     step.evidence().answer()
 }
 
-/// Whether two failures say the same, in whole or once what each call named is left out.
+/// Whether two failures are alike, in whole or once what each call named is left out.
 #[must_use]
 pub fn fails_alike(step: &Step, other: &Step) -> bool {
     let (one, two) = (step.evidence(), other.evidence());
@@ -79,19 +78,20 @@ pub fn fails_alike(step: &Step, other: &Step) -> bool {
 /// Whether a step looks at what runs elsewhere: by its class, after a wait, or by an id that is its only argument.
 #[must_use]
 pub fn is_poll(step: &Step) -> bool {
-    step.flags.has(Flags::POLL) || (!step.failed() && step.evidence().marks.has(Marks::ID))
+    step.flags.contains(Flags::POLL) || (!step.failed() && step.evidence().marks.contains(Marks::ID))
 }
 
 /// Whether a step worked and brought something that was not known.
 #[must_use]
 pub fn brings_news(step: &Step) -> bool {
-    step.flags.has(Flags(Flags::OBSERVED.0 | Flags::OK.0)) && step.evidence().news > NEWS_PERCENT
+    step.flags.contains(Flags::OBSERVED | Flags::OK) && step.evidence().news > NEWS_PERCENT
 }
 
 /// The steps before one, newest first, as far as the session remembers: beyond a person's message, and back to a reset.
 pub fn remembered<'a>(history: &'a History, step: &Step) -> impl Iterator<Item = &'a Step> + use<'a> {
     let newest = step.sequence;
-    let known = history.ring_back().take_while(move |earlier| earlier.sequence >= newest || !earlier.flags.has(Flags::FORGOTTEN));
+    let known =
+        history.ring_back().take_while(move |earlier| earlier.sequence >= newest || !earlier.flags.contains(Flags::FORGOTTEN));
     known.filter(move |earlier| earlier.sequence < newest && earlier.is_evidence()).take(MEMORY_STEPS)
 }
 
@@ -99,35 +99,6 @@ pub fn remembered<'a>(history: &'a History, step: &Step) -> impl Iterator<Item =
 pub fn since_message<'a>(history: &'a History, step: &Step) -> impl Iterator<Item = &'a Step> + use<'a> {
     let floor = history.floor();
     remembered(history, step).take_while(move |earlier| earlier.sequence >= floor)
-}
-
-/// Steps that were counted, and the first of them.
-#[derive(Debug, Clone, Copy)]
-pub struct Tally {
-    /// How many.
-    pub count: u32,
-    /// Sequence of the earliest.
-    pub first: u64,
-}
-
-impl Tally {
-    /// Nothing yet, before a step.
-    #[must_use]
-    pub const fn none(step: &Step) -> Self {
-        Self { count: 0, first: step.sequence }
-    }
-
-    /// Begins with the newest step.
-    #[must_use]
-    pub const fn of(step: &Step) -> Self {
-        Self { count: 1, ..Self::none(step) }
-    }
-
-    /// Counts an earlier step.
-    pub const fn add(&mut self, earlier: &Step) {
-        self.count += 1;
-        self.first = earlier.sequence;
-    }
 }
 
 /// The turns that have counted: calls of one turn are one piece of evidence.

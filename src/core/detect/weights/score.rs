@@ -5,19 +5,20 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Finding, evidence_identity};
+use crate::detect::rule::CountSettings;
 use crate::detect::steps::history::History;
 use crate::detect::steps::step::Step;
+use crate::detect::steps::tally::Tally;
 use crate::detect::weights::facts::{Fact, Facts, Side};
 use crate::detect::weights::measure::{Measured, Waiting};
-use crate::detect::weights::news::Tally;
-use crate::setting::{Mode, Table};
+use crate::setting::{BlockScope, Mode, Table};
 
 /// Weights are written with at most so many decimals.
 const HUNDRED: f64 = 100.0;
 /// No weight, and no bound, is larger.
 const WEIGHT_MAX: f64 = 100.0;
 
-/// `[score]`: what facts weigh, and from which sum on something is said.
+/// `[score]`: what facts weigh, and from which sum on there is a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Weights {
     /// A nudge at this sum. Hundredths, as all of these.
@@ -30,21 +31,19 @@ pub struct Weights {
     pub step: (i32, i32),
     /// Share of the points against a loop that a call of another tool than the loop's has. Percent.
     pub others_percent: i32,
-    /// Points of every step.
+    /// Points that every step has, whatever it shows.
     pub bias: i32,
     /// Points of each fact, in the order of [`Fact::ALL`].
     pub points: [i32; Fact::ALL.len()],
 }
 
 impl Default for Weights {
-    /// Nothing weighs anything.
     fn default() -> Self {
         Self { nudge_at: 0, block_at: 0, most: 0, step: (0, 0), others_percent: 0, bias: 0, points: [0; Fact::ALL.len()] }
     }
 }
 
 impl Weights {
-    /// Reads and checks `[score]`.
     pub(crate) fn read(table: &mut Table<'_>) -> Self {
         let nudge_at = read(table, "nudge_at", 0.0, WEIGHT_MAX);
         let block_at = read(table, "block_at", 0.0, WEIGHT_MAX);
@@ -69,7 +68,6 @@ impl Weights {
         Self { nudge_at, block_at, most, step, others_percent, bias, points }
     }
 
-    /// Points of one fact.
     #[must_use]
     pub fn of(&self, fact: Fact) -> i32 {
         Fact::ALL.iter().position(|other| *other == fact).and_then(|at| self.points.get(at)).copied().unwrap_or_default()
@@ -89,11 +87,11 @@ impl Weights {
 impl Weights {
     /// Points of a step in a sum: who waits raises it less or not, and a call of another tool than the loop's lowers it by a share.
     #[must_use]
-    pub fn points(&self, facts: Facts, waiting: Waiting, is_other_tool: bool, patience: u32) -> i32 {
+    pub fn points(&self, facts: Facts, waiting: Waiting, is_other_tool: bool, poll_factor: u32) -> i32 {
         let points = self.sum(facts);
         match (points > 0, waiting) {
             (true, Waiting::Waits) => 0,
-            (true, Waiting::Asks) => points / patience.max(1) as i32,
+            (true, Waiting::Asks) => points / poll_factor.max(1) as i32,
             (false, _) if is_other_tool => points * self.others_percent / 100,
             (true, Waiting::No) | (false, _) => points,
         }
@@ -101,11 +99,18 @@ impl Weights {
 }
 
 /// Fewer steps are no repetition.
-pub(crate) const TOLD_FROM: u32 = 2;
+const STEPS_MIN: u32 = 2;
 
-/// What a detector says that puts the score into words: so many steps, from the first of them to the newest.
-pub(crate) fn finding(detector: Detector, mode: Mode, counted: Tally, newest: &Step) -> Finding {
-    Finding::new(detector, mode, evidence_identity(), counted.count.max(TOLD_FROM), TOLD_FROM)
+impl CountSettings {
+    /// Those of a detector that describes what the score has found: the score decides, not the count.
+    pub(crate) const fn of_score(detector: Detector, mode: Mode, block_scope: BlockScope) -> Self {
+        Self::new(detector, mode, STEPS_MIN).blocking(STEPS_MIN, block_scope)
+    }
+}
+
+/// The finding of a detector that describes what the score has found: so many steps, from the first of them to the newest.
+pub(crate) fn finding(counts: &CountSettings, counted: Tally, newest: &Step) -> Finding {
+    Finding::new(counts.detector, counts.mode, evidence_identity(), counted.count.max(STEPS_MIN), STEPS_MIN)
         .spanning(counted.first, newest.sequence)
 }
 
@@ -128,18 +133,18 @@ pub fn decimal(hundredths: i32) -> f64 {
 /// The sum of one agent, and the loop that it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Score {
-    /// Hundredths.
+    /// Sum of the points. Hundredths.
     pub sum: i32,
     /// The step that raised it last.
     pub raised_by: u64,
 }
 
 impl Score {
-    /// Takes a measured step, the newest that has completed. `patience`: times as many steps that who asks again may make.
-    pub fn take(&mut self, weights: &Weights, measured: &Measured, (history, step): (&History, &Step), patience: u32) {
+    /// Takes a measured step, the newest that has completed. `poll_factor`: times as many steps that who asks again may make.
+    pub fn take(&mut self, weights: &Weights, measured: &Measured, history: &History, step: &Step, poll_factor: u32) {
         // What another tool brings hardly speaks against a loop: who looks something up between two equal failures still fails.
         let is_other = self.sum > 0 && history.get(self.raised_by).is_some_and(|raised| raised.tool != step.tool);
-        let points = weights.points(measured.facts, measured.waiting, is_other, patience);
+        let points = weights.points(measured.facts, measured.waiting, is_other, poll_factor);
         if points > 0 {
             self.raised_by = step.sequence;
         }
@@ -216,13 +221,13 @@ mod tests {
         let raised = |waiting| {
             let mut score = Score { sum: 100, ..Score::default() };
             let measured = Measured { facts: facts(&[Fact::Equal1, Fact::Quiet]), waiting, ..Measured::default() };
-            score.take(&weights(), &measured, (&history, &step), 3);
+            score.take(&weights(), &measured, &history, &step, 3);
             score.sum
         };
         assert_eq!([Waiting::No, Waiting::Asks, Waiting::Waits].map(raised), [240, 146, 100]);
         let mut score = Score { sum: 50, ..Score::default() };
         let measured = Measured { facts: facts(&[Fact::NewCall]), ..Measured::default() };
-        score.take(&weights(), &measured, (&history, &step), 3);
+        score.take(&weights(), &measured, &history, &step, 3);
         assert_eq!(score.sum, 0);
     }
 

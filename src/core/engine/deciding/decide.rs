@@ -11,8 +11,8 @@ use crate::engine::session::Head;
 use crate::limits::ACTIVE_VERDICTS_MAX;
 use crate::policy::{Detector, Mode, Policy};
 
-/// Distances between two tellings of a loop double at most so often.
-const LADDER_DOUBLINGS: u32 = 16;
+/// Distances between two commands about a loop double at most so often.
+const DOUBLINGS_MAX: u32 = 16;
 
 /// A finding that is to be published, and how.
 pub(crate) struct Decision {
@@ -34,13 +34,13 @@ pub(crate) fn decide(
     out: &mut Effects,
 ) -> Option<Decision> {
     let has_room = head.verdicts.blocks().count() < ACTIVE_VERDICTS_MAX;
-    let live = choose(context, history, (Track::Live, head.episodes_mut(Track::Live), has_room), findings, out);
-    let shadow = choose(context, history, (Track::Shadow, head.episodes_mut(Track::Shadow), true), findings, out);
+    let live = choose(context, history, Track::Live, head.episodes_mut(Track::Live), has_room, findings, out);
+    let shadow = choose(context, history, Track::Shadow, head.episodes_mut(Track::Shadow), true, findings, out);
     live.or(shadow)
 }
 
 /// What is known of a finding's loop when its next command is decided.
-struct Known<'a> {
+struct LoopState<'a> {
     /// Its episode; none of a new loop.
     episode: Option<&'a Episode>,
     /// A block of the episode is in force.
@@ -53,8 +53,8 @@ struct Known<'a> {
     is_another: bool,
 }
 
-impl<'a> Known<'a> {
-    fn of(finding: &Finding, (episodes, has_room, is_another): (&'a [Episode], bool, bool), context: &Context<'_>) -> Self {
+impl<'a> LoopState<'a> {
+    fn of(finding: &Finding, episodes: &'a [Episode], has_room: bool, is_another: bool, context: &Context<'_>) -> Self {
         let episode = episodes.iter().find(|episode| episode.identity == finding.identity);
         let has_block = episode.and_then(|episode| episode.block_until).is_some_and(|until| until > context.time);
         Self { episode, has_block, was_nudged: episode.is_some_and(|episode| episode.nudges > 0), has_room, is_another }
@@ -69,12 +69,14 @@ impl<'a> Known<'a> {
 fn choose(
     context: &Context<'_>,
     history: &History,
-    (track, episodes, has_room): (Track, &mut Vec<Episode>, bool),
+    track: Track,
+    episodes: &mut Vec<Episode>,
+    has_room: bool,
     findings: &[Finding],
     out: &mut Effects,
 ) -> Option<Decision> {
     let policy = context.policy;
-    let takes_part = |finding: &&Finding| finding.is_fresh && Track::of(finding) == track;
+    let takes_part = |finding: &&Finding| finding.is_current && Track::of(finding) == track;
     let mine: Vec<Finding> = findings.iter().filter(takes_part).cloned().collect();
     if mine.is_empty() {
         return None;
@@ -86,14 +88,14 @@ fn choose(
     if policy.fusion.decides {
         let fused = fused?;
         let primary = mine.iter().find(|finding| finding.detector == fused.primary)?;
-        let known = Known::of(primary, (episodes, has_room, is_another), context);
-        let (action, tier) = fused_action(policy, (primary, fused), &known, out)?;
+        let known = LoopState::of(primary, episodes, has_room, is_another, context);
+        let (action, tier) = fused_action(policy, primary, fused, &known, out)?;
         let (finding, recommended) = (primary.clone(), Some(fused.recommended));
         return Some(Decision { finding, action, tier, fused: Some(fused), recommended, track });
     }
     let mut best: Option<(bool, u8, Decision)> = None;
     for finding in &mine {
-        let known = Known::of(finding, (episodes, has_room, is_another), context);
+        let known = LoopState::of(finding, episodes, has_room, is_another, context);
         let Some((action, tier)) = action_of(policy, finding, &known, out) else { continue };
         let key = (action != Action::Block, rank(policy, finding.detector));
         if best.as_ref().is_none_or(|(later, other, _)| key < (*later, *other)) {
@@ -107,17 +109,17 @@ fn choose(
 /// A loop unseen for `relapse_steps` steps is forgotten. Only counted steps are steps here: an agent that hammers a refused call
 /// has not left its loop.
 fn forget_unseen(policy: &Policy, history: &History, episodes: &mut Vec<Episode>) {
-    let patience = u64::from(policy.episodes.relapse_steps.max(1));
+    let relapse_steps = u64::from(policy.episodes.relapse_steps.max(1));
     let now = history.next_sequence().saturating_sub(1);
     episodes.retain(|episode| {
         let since = |step: &&Step| step.sequence > episode.last_seen;
-        now.saturating_sub(episode.last_seen) <= patience
-            || history.ring_back().take_while(since).filter(|step| !step.is_transparent()).count() as u64 <= patience
+        now.saturating_sub(episode.last_seen) <= relapse_steps
+            || history.ring_back().take_while(since).filter(|step| !step.is_transparent()).count() as u64 <= relapse_steps
     });
 }
 
 /// What a finding leads to now (page `detection`): nothing, or an action at a tier. Without room for a block it is a nudge.
-fn action_of(policy: &Policy, finding: &Finding, known: &Known<'_>, out: &mut Effects) -> Option<(Action, u8)> {
+fn action_of(policy: &Policy, finding: &Finding, known: &LoopState<'_>, out: &mut Effects) -> Option<(Action, u8)> {
     let rules = &policy.episodes;
     let wants_block = finding.wants_block();
     let is_rate = finding.detector == Detector::CallRate;
@@ -137,16 +139,16 @@ fn action_of(policy: &Policy, finding: &Finding, known: &Known<'_>, out: &mut Ef
     let has_tiers =
         matches!(finding.detector, Detector::ExactRepeat | Detector::NearRepeat | Detector::OutcomeRepeat) && finding.tier > 0;
     if finding.detector.is_of_evidence() {
-        return laddered(policy, finding, (episode, known), may_block);
+        return escalated(policy, finding, episode, known, may_block);
     }
     let own_tier = if has_tiers { finding.tier } else { (1 + episode.nudges).min(3) as u8 };
     let is_relapse = episode.detector == finding.detector && finding.count < episode.count;
     let is_due = if known.has_block {
-        // It ran under a block: the block is published again now and then. A nudge would say less than the block does.
+        // It ran under a block: the block is published again now and then. A nudge would be less than the block.
         may_block && episode.hits_since_nudge >= rules.renudge_hits
     } else {
         (has_tiers && finding.tier > episode.tier)
-            || episode.hits_since_nudge >= rules.patience_hits(episode.nudges)
+            || episode.hits_since_nudge >= rules.hits_until_nudge(episode.nudges)
             || is_relapse
             || may_block
     };
@@ -156,30 +158,32 @@ fn action_of(policy: &Policy, finding: &Finding, known: &Known<'_>, out: &mut Ef
     is_due.then_some((action, own_tier.max(episode.tier).max(1)))
 }
 
-/// The ladder of evidence: told once, then blocked when it goes on unheeded and the evidence is conclusive, else told again at doubled distances.
-fn laddered(
+/// The escalation of evidence: a nudge, then a block when it goes on unheeded and the evidence is conclusive, else nudges at doubled distances.
+fn escalated(
     policy: &Policy,
     finding: &Finding,
-    (episode, known): (&Episode, &Known<'_>),
+    episode: &Episode,
+    known: &LoopState<'_>,
     may_block: bool,
 ) -> Option<(Action, u8)> {
     let rules = &policy.episodes;
-    let tellings = (episode.nudges + u32::from(episode.block_until.is_some())).saturating_sub(1).min(LADDER_DOUBLINGS);
-    let waited = |hits: u32| episode.hits_since_nudge >= hits.saturating_mul(finding.patience);
-    // What shares no step with what was seen before is told like a new loop; of the detector that told it, it is the old one taken up again.
+    let published = (episode.nudges + u32::from(episode.block_until.is_some())).saturating_sub(1).min(DOUBLINGS_MAX);
+    let waited = |hits: u32| episode.hits_since_nudge >= hits.saturating_mul(finding.poll_factor);
+    // What shares no step with what was seen before is published like a new loop; of the same detector, it is the old one taken up again.
     let is_relapse = known.is_another && episode.detector == finding.detector;
     let blocks = may_block && (is_relapse || waited(rules.block_hits));
-    let is_due = blocks || known.is_another || waited(rules.renudge_hits.saturating_mul(1 << tellings));
+    let is_due = blocks || known.is_another || waited(rules.renudge_hits.saturating_mul(1 << published));
     let action = if blocks { Action::Block } else { Action::Nudge };
-    // Under a block a nudge would say less than the block does.
+    // Under a block a nudge would be less than the block.
     (is_due && (blocks || !known.has_block)).then_some((action, (1 + episode.nudges).min(3) as u8))
 }
 
 /// corteX: the recommended action is the action.
 fn fused_action(
     policy: &Policy,
-    (primary, fused): (&Finding, Fused),
-    known: &Known<'_>,
+    primary: &Finding,
+    fused: Fused,
+    known: &LoopState<'_>,
     out: &mut Effects,
 ) -> Option<(Action, u8)> {
     let rules = &policy.episodes;
@@ -190,7 +194,7 @@ fn fused_action(
     out.counters.block_left_out |= wants_block && !blocks;
     let action = if blocks { Action::Block } else { Action::Nudge };
     // Under a block only the block is published again: a nudge would take its place in what a worker knows, and nothing would lift it.
-    let has_waited = known.episode.is_none_or(|episode| episode.hits_since_nudge >= rules.patience_hits(episode.nudges));
+    let has_waited = known.episode.is_none_or(|episode| episode.hits_since_nudge >= rules.hits_until_nudge(episode.nudges));
     let is_due = if known.has_block { blocks && has_waited } else { blocks || has_waited };
     let tier = known.episode.map_or(1, |episode| (1 + episode.nudges).min(3) as u8);
     is_due.then_some((action, tier))
@@ -198,16 +202,16 @@ fn fused_action(
 
 /// Whether no finding of evidence shares a step with what its episode has seen.
 fn is_another(findings: &[Finding], episodes: &[Episode]) -> bool {
-    // Who waits is told once, however long he waits.
+    // Who waits is nudged once, however long he waits.
     let mut of_evidence = findings.iter().filter(|finding| finding.detector.is_of_evidence());
-    if of_evidence.clone().any(|finding| finding.patience > 1) {
+    if of_evidence.clone().any(|finding| finding.poll_factor > 1) {
         return false;
     }
     of_evidence
         .all(|finding| episodes.iter().all(|episode| episode.identity != finding.identity || finding.first > episode.last_seen))
 }
 
-/// One step with a fresh finding is one hit of its loop, however many detectors saw it, and in however many events it came.
+/// One step with a current finding is one hit of its loop, however many detectors saw it, and in however many events it came.
 fn note_hits(findings: &[Finding], episodes: &mut [Episode]) {
     for (at, finding) in findings.iter().enumerate() {
         let is_first = findings.iter().take(at).all(|earlier| earlier.identity != finding.identity);

@@ -1,4 +1,4 @@
-//! Episodes: one unbroken stretch of looping, and what its agent was told (page `detection`).
+//! Episodes: one unbroken stretch of looping, and what was published about it (page `detection`).
 
 use crate::detect::Finding;
 use crate::engine::publishing::command::CommandId;
@@ -25,22 +25,22 @@ impl Track {
     }
 }
 
-/// What is remembered of a loop that was told.
+/// What is remembered of a loop that was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Episode {
     /// Loop identity: two detectors that see one loop share its episode.
     pub identity: Hash64,
     /// Detector of the last command.
     pub detector: Detector,
-    /// Its count.
+    /// Count of the finding that the last command was about.
     pub count: u32,
-    /// Its tier.
+    /// Tier of the last command.
     pub tier: u8,
-    /// Nudges so far.
+    /// Number of nudges so far.
     pub nudges: u32,
-    /// Steps with a fresh finding since the last command.
+    /// Steps with a current finding since the last command.
     pub hits_since_nudge: u32,
-    /// Sequence of the last step with a finding; of evidence, also that of the newest step that had begun when it was told.
+    /// Sequence of the last step with a finding; of evidence, also that of the newest step that had begun when it was published.
     pub last_seen: u64,
     /// Until when its block holds; `None` = never blocked.
     pub block_until: Option<EventTime>,

@@ -1,12 +1,10 @@
-//! Confidence fusion (corteX): what several findings of one event say together. Page `detection`.
+//! Confidence fusion (corteX): several findings of one event, taken together. Page `detection`.
 
 use crate::detect::Finding;
 use crate::policy::{Detector, FusionPolicy, Policy};
 
-/// What fusion recommends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recommended {
-    /// Make a new plan.
     Replan,
     /// Undo to the point before the repeated error.
     Backtrack,
@@ -15,7 +13,6 @@ pub enum Recommended {
 }
 
 impl Recommended {
-    /// The word in evidence.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -33,7 +30,6 @@ pub struct Fused {
     pub combined: f64,
     /// Highest confidence; ties in corteX's order.
     pub primary: Detector,
-    /// What to do.
     pub recommended: Recommended,
 }
 
@@ -60,7 +56,7 @@ pub fn fuse(policy: &Policy, findings: &[Finding]) -> Option<Fused> {
     Some(Fused { combined, primary: primary.detector, recommended })
 }
 
-/// corteX's order of equals.
+/// Rank among findings of equal confidence, as in corteX.
 const fn tie_rank(detector: Detector) -> u8 {
     match detector {
         Detector::StateRepeat => 0,

@@ -1,11 +1,10 @@
 //! Commands to agents and orchestrators, and the verdicts they leave in force. Values only: the lane encodes them.
 
-use std::sync::Arc;
-
 pub use crate::detect::Advice;
 use crate::detect::Step;
 use crate::engine::subject::{SEPARATOR, SubjectKey};
 use crate::event::EventTime;
+pub use crate::identity::IdentityRecipe;
 use crate::identity::{Hash128, hash_parts};
 use crate::policy::Detector;
 
@@ -33,6 +32,12 @@ impl Action {
             Self::Block => "block",
             Self::Unblock => "unblock",
         }
+    }
+
+    /// The action that a word on the wire stands for.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Nudge, Self::Block, Self::Unblock].into_iter().find(|action| action.as_str() == name)
     }
 }
 
@@ -65,33 +70,13 @@ impl ReasonCode {
     }
 }
 
-/// How a worker recomputes the fingerprint of a scope (`command.v1.schema.json`). The lists are shared: each report and each command
-/// of a policy holds the same.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IdentityRecipe {
-    /// Tool and canonical arguments, chosen as the policy of the tool says.
-    Call {
-        /// Only these; empty = all.
-        args: Arc<[String]>,
-        /// Never these.
-        args_ignored: Arc<[String]>,
-    },
-    /// Tool and those of some arguments that are present, all where none is.
-    Coarse {
-        /// Targets, and what is kept beside them.
-        args: Arc<[String]>,
-    },
-    /// Canonical arguments alone.
-    Args,
-    /// Not to be recomputed (shell rules).
-    Opaque,
-}
-
 /// Whom a command binds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ScopeKind {
     /// One agent of a session.
     Agent,
+    /// All agents of a session: whoever obeys knows it, the engine does not send it.
+    Session,
     /// Every session of a swarm.
     Swarm,
     /// Every session of the tenant.
@@ -104,9 +89,16 @@ impl ScopeKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Agent => "agent",
+            Self::Session => "session",
             Self::Swarm => "swarm",
             Self::Fleet => "fleet",
         }
+    }
+
+    /// The kind that a word on the wire stands for.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Agent, Self::Session, Self::Swarm, Self::Fleet].into_iter().find(|kind| kind.as_str() == name)
     }
 }
 
@@ -125,7 +117,8 @@ pub struct Scope {
 
 impl Scope {
     /// Whether it binds the same calls as `other`, whichever agents make them.
-    pub(crate) fn binds_same_calls(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn binds_same_calls(&self, other: &Self) -> bool {
         self.kind == other.kind && self.tool == other.tool && self.fingerprint == other.fingerprint
     }
 }
@@ -267,7 +260,8 @@ impl Command {
     /// A live command that begins an episode, with nothing to say yet.
     pub(crate) fn new(
         origin: Origin<'_>,
-        (action, reason): (Action, ReasonCode),
+        action: Action,
+        reason: ReasonCode,
         scope: Scope,
         level: u8,
         expires_at: EventTime,
@@ -304,7 +298,7 @@ impl Command {
         Self {
             episode: block.episode,
             summary: format!("block by {} lifted: {}", block.detector.as_str(), reason.as_str()),
-            ..Self::new(origin, (Action::Unblock, reason), block.scope.clone(), block.level, block.expires_at)
+            ..Self::new(origin, Action::Unblock, reason, block.scope.clone(), block.level, block.expires_at)
         }
     }
 }
@@ -362,7 +356,7 @@ impl Verdict {
             && self.expires_at > time
             && self.scope.tool.as_deref().is_none_or(|bound| bound == tool)
             && self.scope.fingerprint.as_ref().is_none_or(|(hash, recipe)| match recipe {
-                IdentityRecipe::Coarse { .. } => *hash == step.fingerprint,
+                IdentityRecipe::Coarse(_) => *hash == step.fingerprint,
                 _ => *hash == step.call,
             })
     }

@@ -1,48 +1,48 @@
-//! What a command says: the detector's own words, what several detectors recommend together, and what holds for all of them.
+//! The text of a command: that of its detector, what several detectors recommend together, and what holds for all of them.
 
-use crate::detect::{Advice, Detector, Flags, Said, Words};
+use crate::detect::{Advice, CommandText, Detector, Flags, TextContext};
 use crate::engine::deciding::fusion::Recommended;
 use crate::policy::Policy;
 
-/// The words of a command. `recommended`: where the detectors decide together.
-pub(crate) fn say(policy: &Policy, words: &Words<'_>, recommended: Option<Recommended>) -> Said {
-    let finding = words.finding;
-    let mut said = policy.detectors.words(words);
-    if let Some(text) = recommended.and_then(|recommended| together(words, recommended)) {
-        said.text = text;
+/// The text of a command. `recommended`: where the detectors decide together.
+pub(crate) fn text(policy: &Policy, context: &TextContext<'_>, recommended: Option<Recommended>) -> CommandText {
+    let finding = context.finding;
+    let CommandText { mut text, summary, advice } = policy.detectors.text(context);
+    if let Some(fused) = recommended.and_then(|recommended| together(context, recommended)) {
+        text = fused;
     }
-    if finding.tier == 0 && words.nudges > 0 && !words.is_block && !counts_itself(finding.detector) {
-        said.text = format!("Reminder {}: {}", words.nudges, said.text);
+    if finding.tier == 0 && context.nudges > 0 && !context.is_block && !counts_itself(finding.detector) {
+        text = format!("Reminder {}: {text}", context.nudges);
     }
-    if words.flags.has(Flags::POLL) && !words.is_block {
-        said.text.push_str(" It may not be ready: wait longer before asking again, or do something else meanwhile.");
+    if context.flags.contains(Flags::POLL) && !context.is_block {
+        text.push_str(" It may not be ready: wait longer before asking again, or do something else meanwhile.");
     }
-    said.advice = match recommended {
+    let advice = match recommended {
         Some(Recommended::Replan) => Advice::Replan,
         Some(Recommended::Backtrack) => Advice::Backtrack,
         Some(Recommended::Escalate) => Advice::AskHuman,
-        None if words.is_block && words.blocks_all => Advice::Stop,
-        None if words.flags.has(Flags::POLL) => Advice::Wait,
-        None => said.advice,
+        None if context.is_block && context.blocks_all => Advice::Stop,
+        None if context.flags.contains(Flags::POLL) => Advice::Wait,
+        None => advice,
     };
-    said
+    CommandText { text, summary, advice }
 }
 
-/// IronCurtain's warnings count themselves.
+/// Whether the texts of a detector hold its count already, as IronCurtain's warnings do.
 const fn counts_itself(detector: Detector) -> bool {
     matches!(detector, Detector::Stagnation | Detector::Stuck)
 }
 
-/// What several detectors say together; a block has the words of its detector.
-fn together(words: &Words<'_>, recommended: Recommended) -> Option<String> {
-    let n = words.count();
-    let lead = format!("{}: {n} {}", words.tool, if n == 1 { "step shows" } else { "steps show" });
+/// The text for what several detectors recommend together; a block has the text of its detector.
+fn together(context: &TextContext<'_>, recommended: Recommended) -> Option<String> {
+    let n = context.count();
+    let lead = format!("{}: {n} {}", context.tool, if n == 1 { "step shows" } else { "steps show" });
     match recommended {
         Recommended::Replan => Some(format!("[System] {lead} signs of a loop. Make a new plan.")),
         Recommended::Backtrack => {
             Some(format!("[System] {lead} signs of a dead end. Undo to the point before the repeated error."))
         }
-        Recommended::Escalate if !words.is_block => {
+        Recommended::Escalate if !context.is_block => {
             Some(format!("[System] {lead} signs of a loop that goes on. Stop and ask a human for help."))
         }
         Recommended::Escalate => None,

@@ -1,6 +1,6 @@
 //! `publish`: a decision becomes a command, with scope, expiry, text and evidence, and a verdict in force.
 
-use crate::detect::{Category, Finding, History, Step, Words, safe};
+use crate::detect::{Category, Finding, History, Step, TextContext, safe};
 use crate::engine::context::Context;
 use crate::engine::deciding::decide::Decision;
 use crate::engine::deciding::episode::{Episode, Track};
@@ -31,7 +31,7 @@ pub(crate) fn publish(
     let changed = changed_arguments(context, finding);
     let scope = scope(context.policy, finding, action, &step, tool);
     let blocks_all = action == Action::Block && scope.tool.is_none();
-    let words = Words {
+    let about = TextContext {
         finding,
         is_block: action == Action::Block,
         blocks_all,
@@ -42,28 +42,28 @@ pub(crate) fn publish(
         flags: step.flags,
         changed: &changed,
         workers: 0,
-        // A text never announces a block that the mode cannot deliver; attocode threatens in any mode, and its profile says so.
+        // A text never announces a block that the mode cannot deliver; attocode threatens in any mode, and its profile allows that.
         rejects: context.policy.detectors.exact_repeat.reject_notice_always || finding.can_block(),
         seconds: history.get(finding.first).map(|first| (context.time.0 - first.time.0) / 1000),
     };
-    let said = message::say(context.policy, &words, decision.recommended);
+    let text = message::text(context.policy, &about, decision.recommended);
     let origin = context.origin(head.epoch, head.next_seq(track));
     let reason = ReasonCode::Detector(finding.detector);
-    let begun = Command::new(origin, (action, reason), scope, level(decision, blocks_all), expiry(context, decision));
+    let begun = Command::new(origin, action, reason, scope, level(decision, blocks_all), expiry(context, decision));
     let command = Command {
         episode: episode.map_or(begun.id, |episode| episode.id),
         is_shadow: track == Track::Shadow,
         also: also(findings, finding),
         confidence: Some(decision.fused.map_or(finding.confidence, |fused| fused.combined)),
-        summary: said.summary,
+        summary: text.summary,
         evidence: evidence(context, history, decision),
-        message: Some(said.text),
+        message: Some(text.text),
         placement: placement(context, finding, action),
-        advice: Some(said.advice),
+        advice: Some(text.advice),
         labels: context.labels(),
         ..begun
     };
-    note_published(context.policy, (history, head), decision, &command, out);
+    note_published(context.policy, history, head, decision, &command, out);
     if track == Track::Live {
         head.loops_total += u64::from(episode.is_none());
         remember_text(head, command.message.as_deref().unwrap_or_default());
@@ -81,7 +81,8 @@ pub(crate) fn publish(
 /// Notes a command in the episode of its loop, which it may begin.
 fn note_published(
     policy: &Policy,
-    (history, head): (&History, &mut Head),
+    history: &History,
+    head: &mut Head,
     decision: &Decision,
     command: &Command,
     out: &mut Effects,
@@ -133,9 +134,9 @@ fn expiry(context: &Context<'_>, decision: &Decision) -> EventTime {
     context.issued_at().plus_ms(lifetime_ms)
 }
 
-/// The narrowest scope that breaks the loop, as the policy says.
+/// The narrowest scope that breaks the loop, by the policy.
 fn scope(policy: &Policy, finding: &Finding, action: Action, step: &Step, tool: &str) -> Scope {
-    let asked = finding.scope.unwrap_or_else(|| policy.detectors.block_scope(finding.detector));
+    let asked = finding.scope.unwrap_or_else(|| policy.detectors.counts(finding.detector).block_scope);
     let asked = if policy.fusion.decides { BlockScope::Session } else { asked };
     let all = Scope { kind: ScopeKind::Agent, tool: None, fingerprint: None, only: Vec::new() };
     let narrow = match action {
@@ -219,7 +220,7 @@ const fn level(decision: &Decision, blocks_all: bool) -> u8 {
 fn also(findings: &[Finding], speaking: &Finding) -> Vec<Detector> {
     let mut others: Vec<Detector> = findings
         .iter()
-        .filter(|finding| finding.is_fresh && finding.detector != speaking.detector)
+        .filter(|finding| finding.is_current && finding.detector != speaking.detector)
         .map(|finding| finding.detector)
         .collect();
     others.sort_unstable();

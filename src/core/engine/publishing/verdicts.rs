@@ -41,7 +41,6 @@ impl FromIterator<Verdict> for Verdicts {
 }
 
 impl Verdicts {
-    /// The blocks.
     pub fn blocks(&self) -> impl Iterator<Item = &Verdict> {
         self.iter().filter(|verdict| verdict.action == Action::Block)
     }

@@ -1,6 +1,5 @@
 //! Calls and their answers become steps of the history, and advance the runs of equal calls.
 
-use crate::detect::reference::exact_repeat;
 use crate::detect::weights::measure;
 use crate::detect::{Flags, History, Step, Waiting};
 use crate::engine::context::Context;
@@ -34,11 +33,10 @@ pub(crate) fn record_call<'a>(
         && let Some(open) = open_with_call_id(session, call_id)
         && is_same_call(policy, session, open, call, &args)
     {
-        return finish(context, session, open, (result, context.id), out);
+        return finish(context, session, open, result, context.id, out);
     }
     let tool = policy.tools.get(&call.tool);
-    let mut step =
-        identify::requested(policy, tool, context, (call, &args), result.is_none_or(|result| !identify::worked(result)));
+    let mut step = identify::requested(policy, tool, context, call, &args, result.is_none_or(|result| !identify::worked(result)));
     step.call_id = call_id;
     step.time = context.time;
     // An agent that waited looks afterwards whether it was worth it.
@@ -48,14 +46,14 @@ pub(crate) fn record_call<'a>(
     let was_refused = result.is_some_and(|result| result.outcome == Outcome::Denied);
     let has_run = result.is_some_and(|result| identify::is_observed(result) && !was_refused);
     let is_blocked = session.head.verdicts.refuses(&step, &call.tool, context.time).is_some();
-    // The blocks of a swarm are not known here; a call that was refused under one says so by the command's id.
+    // The blocks of a swarm are not known here; a call that was refused under one names the command's id.
     let names_block = was_refused && context.event.command_id.is_some();
     step.flags.set(Flags::REFUSED, (is_blocked && !has_run) || names_block);
     let same_turn = policy.identity.same_turn_once && step.turn != 0 && is_in_turn(session, &step);
     step.flags.set(Flags::SAME_TURN, same_turn);
     step.flags.set(Flags::OPEN, result.is_none());
     note_nudge_response(session, &step, out);
-    if step.flags.has(Flags::REFUSED) {
+    if step.flags.contains(Flags::REFUSED) {
         out.marks.push(Mark::Refused);
     }
     if same_turn {
@@ -73,10 +71,10 @@ pub(crate) fn record_call<'a>(
     if result.is_none() {
         arm_open_calls(policy, session, context.time, out);
     }
-    count_fleet(context, tool, (call, &args), sequence, session, out);
+    count_fleet(context, tool, call, &args, sequence, session, out);
     count_made(context, session, sequence, out);
     let recorded = if let Some(result) = result {
-        finish(context, session, sequence, (result, Hash64::NONE), out)
+        finish(context, session, sequence, result, Hash64::NONE, out)
     } else {
         Recorded { compares_calls: advance_runs(context, session, sequence), ..Recorded::default() }
     };
@@ -107,7 +105,7 @@ pub(crate) fn record_result<'a>(
         joined
     });
     if let Some(sequence) = open {
-        finish(context, session, sequence, (result, context.id), out)
+        finish(context, session, sequence, result, context.id, out)
     } else {
         out.counters.orphan_result = true;
         remember(session, context.id);
@@ -120,7 +118,8 @@ fn finish<'a>(
     context: &Context<'a>,
     session: &mut Session,
     sequence: u64,
-    (result, event): (&CallResult<'_>, Hash64),
+    result: &CallResult<'_>,
+    event: Hash64,
     out: &mut Effects,
 ) -> Recorded<'a> {
     let policy = context.policy;
@@ -129,7 +128,7 @@ fn finish<'a>(
     let tool = policy.tools.get(tool_name);
     if result.outcome == Outcome::Denied {
         let by_us = context.event.command_id.is_some()
-            || step.flags.has(Flags::REFUSED)
+            || step.flags.contains(Flags::REFUSED)
             || session.head.verdicts.refuses(step, tool_name, context.time).is_some();
         out.counters.denied = Some(if by_us { DeniedBy::Us } else { DeniedBy::Other });
         if by_us {
@@ -147,7 +146,7 @@ fn finish<'a>(
         let compares_calls = event == Hash64::NONE && advance_runs(context, session, sequence);
         return Recorded { compares_calls, ..Recorded::default() };
     }
-    let was_refused = step.flags.has(Flags::REFUSED);
+    let was_refused = step.flags.contains(Flags::REFUSED);
     let mut done = identify::completed(policy, tool, result, step);
     done.look_back(&session.history, step);
     session.history.update(sequence, |step| {
@@ -190,12 +189,12 @@ fn finish<'a>(
 /// What a completed step shows is seen against the steps before it, once, and enters the score. How the agent waits with it.
 fn measure(context: &Context<'_>, tool: &ToolPolicy, session: &mut Session, sequence: u64, out: &mut Effects) -> Waiting {
     let Some(step) = session.history.get(sequence) else { return Waiting::No };
-    let told = session.head.user_words.iter().map(|words| &**words);
-    let measured = measure::measure(&session.history, step, &told);
+    let user_words = session.head.user_words.iter().map(|words| &**words);
+    let measured = measure::measure(&session.history, step, &user_words);
     // A call from before a reset is not held against the agent when it returns after it.
     if step.is_evidence() && sequence >= context.floor {
         let score = &mut session.head.streaks.score;
-        score.take(&context.policy.score, &measured, (&session.history, step), tool.scaled(1, true));
+        score.take(&context.policy.score, &measured, &session.history, step, tool.scaled(1, true));
     }
     session.history.update(sequence, |step| {
         if let Some(evidence) = &mut step.evidence {
@@ -206,16 +205,16 @@ fn measure(context: &Context<'_>, tool: &ToolPolicy, session: &mut Session, sequ
     measured.waiting
 }
 
-/// A counted call enters the runs. Whether it is to be compared now with those before it: not where its turn is nudge.
+/// A counted call enters the runs. Whether it is to be compared now with those before it: not where the calls of its turn are judged together.
 fn advance_runs(context: &Context<'_>, session: &mut Session, sequence: u64) -> bool {
     let Some(step) = session.history.get(sequence).filter(|step| !step.is_transparent()) else { return false };
     let streaks = &mut session.head.streaks;
-    exact_repeat::advance(&mut streaks.exact, step.call, sequence);
+    streaks.exact.advance(step.call, sequence);
     if context.policy.needs.fingerprint {
         if streaks.near.hash != step.fingerprint {
             streaks.near_tier = 0;
         }
-        exact_repeat::advance(&mut streaks.near, step.fingerprint, sequence);
+        streaks.near.advance(step.fingerprint, sequence);
     }
     if step.turn != 0 && context.judges_by_turn() {
         session.head.pending_turn = step.turn;
@@ -228,7 +227,7 @@ fn answer_runs(policy: &Policy, session: &mut Session, sequence: u64, counts_fro
     let Some(step) = session.history.get(sequence) else { return false };
     if step.is_transparent() {
         // An outage shows only now; the runs took the call when it was requested.
-        if !counts_from_now && step.flags.has(Flags::RETRYABLE) {
+        if !counts_from_now && step.flags.contains(Flags::RETRYABLE) {
             rebuild_runs(policy, session);
         }
         return false;
@@ -253,8 +252,8 @@ fn oldest_open_of_tool(session: &Session, result: &CallResult<'_>) -> Option<u64
 /// Whether a call is among the first looks after a wait: each of those that follow it without being made twice.
 fn was_waited_for(session: &Session, step: &Step) -> bool {
     let before = session.history.ring_back().take(LOOKS_AFTER_A_WAIT);
-    let mut looks = before.take_while(|before| before.flags.has(Flags::POLL) && before.call != step.call);
-    looks.any(|before| before.flags.has(Flags::WAITS))
+    let mut looks = before.take_while(|before| before.flags.contains(Flags::POLL) && before.call != step.call);
+    looks.any(|before| before.flags.contains(Flags::WAITS))
 }
 
 fn is_in_turn(session: &Session, step: &Step) -> bool {
@@ -292,9 +291,9 @@ fn refuse(policy: &Policy, session: &mut Session, sequence: u64, event: Hash64) 
 /// The runs as the ring has them, after a step of theirs turned out not to count.
 fn rebuild_runs(policy: &Policy, session: &mut Session) {
     let streaks = &mut session.head.streaks;
-    exact_repeat::rebuild(&mut streaks.exact, &session.history, |step| step.call);
+    streaks.exact.rebuild(&session.history, |step| step.call);
     if policy.needs.fingerprint {
-        exact_repeat::rebuild(&mut streaks.near, &session.history, |step| step.fingerprint);
+        streaks.near.rebuild(&session.history, |step| step.fingerprint);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::detect::{Evidence, Family, Flags, Hashed, History, Marks, Step, loop_
 use crate::engine::context::Context;
 use crate::event::{Call, CallResult, Content, Outcome, View, json};
 use crate::identity::{
-    Arguments, Digest, Hash64, Hashes, NamingWords, Reading, Signature, Sketch, after_cd, argument_hashes, call_identity,
+    AnswerSketch, Arguments, Digest, Hash64, Hashes, NamingWords, Signature, Sketch, after_cd, argument_hashes, call_identity,
     canonical_json, contains_any_word, error_key, fingerprint, hash_text, outcome_identity, own_words, read_arguments, read_hash,
     read_json, read_text, readable_text, readable_text_of, sketch_failure, state_identity,
 };
@@ -21,7 +21,7 @@ const PATH_ARGS: [&str; 4] = ["path", "file_path", "filename", "notebook_path"];
 
 /// Arguments that name what a tool of many actions is to do: `computer` waits with `action = "wait"`.
 const ACTION_ARGS: [&str; 2] = ["action", "type"];
-/// Arguments that say whether a tool of class `mutates` is to change a file or to show it: `str_replace_editor` has `command = "view"`.
+/// Arguments that decide whether a tool of class `mutates` is to change a file or to show it: `str_replace_editor` has `command = "view"`.
 const EDITOR_ARGS: [&str; 2] = ["command", "action"];
 /// Arguments that hold a program to be run.
 const CODE_ARGS: [&str; 1] = ["code"];
@@ -41,7 +41,8 @@ pub(crate) fn requested(
     policy: &Policy,
     tool: &ToolPolicy,
     context: &Context<'_>,
-    (call, args): (&Call<'_>, &Arguments<'_>),
+    call: &Call<'_>,
+    args: &Arguments<'_>,
     may_fail: bool,
 ) -> Step {
     let event = context.event;
@@ -107,7 +108,7 @@ pub(crate) fn requested(
     step
 }
 
-/// What a call tells before its answer has come.
+/// Evidence of a call before its answer has come.
 fn requested_evidence(policy: &Policy, call: &Call<'_>, args: &Arguments<'_>, may_fail: bool) -> Evidence {
     let text = args.text();
     let tool = &*call.tool;
@@ -142,7 +143,7 @@ fn is_id(word: &str) -> bool {
 }
 
 /// What an answer adds to the evidence of its call, whose own words are known. What it means is seen against the steps before it.
-fn answered(result: &CallResult<'_>, (answer, canonical): (&View<'_>, Option<&str>), is_ok: bool, own: &[u32]) -> Answered {
+fn answered(result: &CallResult<'_>, answer: &View<'_>, canonical: Option<&str>, is_ok: bool, own: &[u32]) -> Answered {
     let stable;
     let (compared, canonical) = if result.stable_result.is_absent() {
         (answer, canonical)
@@ -150,25 +151,29 @@ fn answered(result: &CallResult<'_>, (answer, canonical): (&View<'_>, Option<&st
         stable = result.stable_result.view();
         (&stable, None)
     };
-    let said = match compared {
+    let answer_text = match compared {
         View::Absent => "",
         View::Text(text) | View::Json(text) => text.trim(),
         View::Sha256(_) => "-",
     };
-    // A failure is what its result says, then its message, then its type.
+    // A failure is the text of its result, then its message, then its type.
     let error = result.error_message.as_deref().or(result.error_type.as_deref()).unwrap_or_default();
     let read = match compared {
         View::Sha256(hash) => read_hash(hash),
-        _ if said.is_empty() && !is_ok => read_text(error, ANSWER_WORDS_MAX),
+        _ if answer_text.is_empty() && !is_ok => read_text(error, ANSWER_WORDS_MAX),
         View::Json(source) => {
             read_json(&canonical.map_or_else(|| canonical_json(source).into(), Cow::Borrowed), ANSWER_WORDS_MAX)
         }
-        _ => read_text(said, ANSWER_WORDS_MAX),
+        _ => read_text(answer_text, ANSWER_WORDS_MAX),
     };
     Answered {
         // That a call failed is an answer, also without a text.
         is_absent: compared == &View::Absent && is_ok,
-        failure: if is_ok { Sketch::default() } else { sketch_failure(if said.is_empty() { error } else { said }, own) },
+        failure: if is_ok {
+            Sketch::default()
+        } else {
+            sketch_failure(if answer_text.is_empty() { error } else { answer_text }, own)
+        },
         is_little: read.words < LITTLE_WORDS,
         read,
         is_slow: result.duration_ms.is_some_and(|duration_ms| duration_ms >= SLOW_MS),
@@ -190,7 +195,7 @@ fn shell_facts(policy: &Policy, command: &str, reads: bool, step: &mut Step) {
     // The words for the agent go by the whole line.
     step.flags.set(Flags::SHELL_FILE, reads || if is_whole { writes } else { shell.writes_files(command) });
     let changes = writes && shell.changes_files(work);
-    step.flags.set(Flags::MUTATES, step.flags.has(Flags::MUTATES) || changes);
+    step.flags.set(Flags::MUTATES, step.flags.contains(Flags::MUTATES) || changes);
     let tests = &policy.detectors.test_fix;
     let is_test = if tests.match_words {
         contains_any_word(command, &tests.commands)
@@ -213,15 +218,15 @@ fn description_facts(policy: &Policy, call: &Call<'_>, args: &Arguments<'_>, ste
     }
     step.state = Hash64((step.call.0 >> 64) as u64);
     if policy.needs.tokens {
-        // A hash says nothing, and the tool's name alone would make all its calls one idea.
+        // A hash has no words, and the tool's name alone would make all its calls one idea.
         if !matches!(call.args, Content::Sha256(_)) {
-            let said = first_chars(args.text(), DESCRIPTION_CHARS_MAX);
-            step.tokens = Signature::of_both(&call.tool, said, stop_words);
+            let text = first_chars(args.text(), DESCRIPTION_CHARS_MAX);
+            step.tokens = Signature::of_both(&call.tool, text, stop_words);
         }
     }
 }
 
-/// Whether the answer is an observation at all: a result or its hash, an error, or an outcome that says something.
+/// Whether the answer is an observation at all: a result or its hash, an error, or an outcome that is known.
 pub(crate) fn is_observed(result: &CallResult<'_>) -> bool {
     !matches!(result.outcome, Outcome::Unknown | Outcome::Cancelled)
         || !result.result.is_absent()
@@ -230,7 +235,7 @@ pub(crate) fn is_observed(result: &CallResult<'_>) -> bool {
         || result.error_type.is_some()
 }
 
-/// What an answer says of its step.
+/// What an answer adds to its step.
 pub(crate) struct Completion {
     flags: Flags,
     outcome: Hash64,
@@ -243,7 +248,7 @@ pub(crate) struct Completion {
 /// What an answer adds to the evidence of its call.
 #[derive(Debug)]
 struct Answered {
-    read: Reading,
+    read: AnswerSketch,
     is_absent: bool,
     failure: Sketch,
     is_little: bool,
@@ -289,7 +294,7 @@ impl Completion {
     }
 }
 
-/// Whether a call worked. Where its producer does not say, there is no error and no exit code.
+/// Whether a call worked. Where its producer does not report it, there is no error and no exit code.
 pub(crate) fn worked(result: &CallResult<'_>) -> bool {
     match result.outcome {
         Outcome::Ok => true,
@@ -331,11 +336,11 @@ pub(crate) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
         canonical = compared.canonical.filter(|_| result.stable_result.is_absent());
     }
     let evidence = step.evidence.as_ref().filter(|_| policy.needs.evidence);
-    done.answered = evidence.map(|evidence| answered(result, (&answer, canonical.as_deref()), is_ok, evidence.own()));
+    done.answered = evidence.map(|evidence| answered(result, &answer, canonical.as_deref(), is_ok, evidence.own()));
     if !is_ok {
         failure_facts(policy, result, || &answer, error_text, &mut done);
     }
-    if policy.needs.tokens || policy.needs.state || (policy.needs.test && step.flags.has(Flags::TEST)) {
+    if policy.needs.tokens || policy.needs.state || (policy.needs.test && step.flags.contains(Flags::TEST)) {
         output_facts(policy, &readable_text_of(&answer, canonical), step, &mut done);
     }
     if proves_nothing {
@@ -375,13 +380,13 @@ fn failure_facts<'a>(
 }
 
 fn output_facts(policy: &Policy, text: &str, step: &Step, done: &mut Completion) {
-    if policy.needs.test && step.flags.has(Flags::TEST) {
+    if policy.needs.test && step.flags.contains(Flags::TEST) {
         let (passed, failed) = test_fix::signals(&policy.detectors.test_fix, text);
         done.flags.set(Flags::TEST_PASSED, passed);
         done.flags.set(Flags::TEST_FAILED, failed);
     }
     if policy.needs.state {
-        // With descriptions a state is what corteX compares; without, the call's identity and its outcome's say the same at no cost.
+        // With descriptions a state is what corteX compares; without, the call's identity and its outcome's are the same at no cost.
         let output = if policy.identity.use_description || !done.outcome.is_some() {
             let masked = policy.outcomes.rules.mask.apply(text);
             state_identity("", &masked).hash64()

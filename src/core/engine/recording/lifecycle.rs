@@ -4,7 +4,7 @@ use crate::detect::{Flags, Matrix, Streaks};
 use crate::engine::context::Context;
 use crate::engine::deciding::episode::Track;
 use crate::engine::effects::Effects;
-use crate::engine::input::Place;
+use crate::engine::input::SourcePosition;
 use crate::engine::publishing::command::{Action, Command, ReasonCode, Verdict};
 use crate::engine::session::Session;
 use crate::engine::subject::SEPARATOR;
@@ -21,7 +21,7 @@ pub(crate) fn reset(context: &Context<'_>, session: &mut Session, reason: Reason
     forget_counts(session, out);
 }
 
-/// The beginning or the end of a session, as its own agent tells it. A block that such a word lifts binds nobody who can say it.
+/// The beginning or the end of a session, as its own agent reports it. A block that such an event lifts binds nobody who can send it.
 pub(crate) fn bound(context: &Context<'_>, session: &mut Session, reason: ReasonCode, out: &mut Effects) {
     match context.policy.progress.session_bounds {
         SessionBounds::All => reset(context, session, reason, out),
@@ -32,7 +32,7 @@ pub(crate) fn bound(context: &Context<'_>, session: &mut Session, reason: Reason
     }
 }
 
-/// What was counted, and what was said of it.
+/// What was counted, and what was published about it.
 fn forget_counts(session: &mut Session, out: &mut Effects) {
     session.history.raise_floor();
     session.head.streaks = Streaks::default();
@@ -101,7 +101,7 @@ fn unblock(
     }
     for block in &lifted {
         let origin = context.origin(head.epoch, head.next_seq(Track::Live));
-        // Of a reset they say who it was.
+        // Of a reset they show who it was.
         out.commands.push(Command { labels: context.labels(), ..Command::unblock(origin, block, reason) });
     }
     for episode in &mut head.episodes {
@@ -147,7 +147,7 @@ pub(crate) fn remember(session: &mut Session, id: Hash64) {
 }
 
 /// A reset of a session at its place in the log.
-pub(crate) fn reset_at(event: &Event<'_>, place: Place<'_>) -> Hash64 {
+pub(crate) fn reset_at(event: &Event<'_>, place: SourcePosition<'_>) -> Hash64 {
     hash_text(&format!("{}{SEPARATOR}{}", event.id, place.offset)).hash64()
 }
 

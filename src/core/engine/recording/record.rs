@@ -154,16 +154,16 @@ pub(crate) fn turn_has_ended(context: &Context<'_>, session: &mut Session) -> bo
 
 /// Notes findings at their steps, and what the loops of the live ones cost.
 pub(crate) fn note_findings(context: &Context<'_>, session: &mut Session, findings: &[Finding], out: &mut Effects) {
-    // What only a shadow detector or a signal says is no loop that anybody would hear of.
-    if findings.iter().any(|finding| finding.is_fresh && Track::of(finding) == Track::Live) {
+    // What only a shadow detector or a signal finds is no loop that anybody would hear of.
+    if findings.iter().any(|finding| finding.is_current && Track::of(finding) == Track::Live) {
         let usage = context.event.usage;
         out.counters.loop_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
         out.counters.loop_cost_micro_usd = usage.cost_micro_usd;
     }
-    for finding in findings.iter().filter(|finding| finding.is_fresh) {
+    for finding in findings.iter().filter(|finding| finding.is_current) {
         if finding.detector == Detector::CallRate && finding.block_at > 0 {
             // A call that has run counts, whatever its rate.
-            session.history.update(finding.last, |step| step.flags.set(Flags::OVER_RATE, !step.flags.has(Flags::OBSERVED)));
+            session.history.update(finding.last, |step| step.flags.set(Flags::OVER_RATE, !step.flags.contains(Flags::OBSERVED)));
         }
         if !finding.detector.is_of_texts() {
             session.history.fire(finding.last, finding.detector);

@@ -12,7 +12,8 @@ use crate::policy::{Counted, FleetKey, ToolClass, ToolPolicy};
 pub(crate) fn count_fleet(
     context: &Context<'_>,
     tool: &ToolPolicy,
-    (call, args): (&Call<'_>, &Arguments<'_>),
+    call: &Call<'_>,
+    args: &Arguments<'_>,
     sequence: u64,
     session: &Session,
     out: &mut Effects,

@@ -1,6 +1,6 @@
 //! What a counter publishes: a command for a step that a window's sum has crossed.
 
-use crate::detect::{Finding, Flags, Said, Words, safe};
+use crate::detect::{CommandText, Finding, Flags, TextContext, safe};
 use crate::engine::effects::SwarmCallKey;
 use crate::engine::publishing::command::{Action, Command, Fact, IdentityRecipe, Origin, ReasonCode, Scope, ScopeKind, Trigger};
 use crate::engine::swarm::counter::{Period, SwarmCounter};
@@ -13,26 +13,28 @@ use crate::policy::{Detector, Mode, Notify, Policy};
 
 /// A step that a window's sum has crossed.
 pub(super) struct Crossing {
-    /// Start of the period.
+    /// Event time at which the period begins. Milliseconds.
     pub start: i64,
     /// Start of the period, or the reset in it.
     pub epoch: i64,
-    /// The step.
+    /// Count that the sum has crossed.
     pub step: u32,
-    /// Calls of the window.
     pub sum: u32,
-    /// Workers of the window.
     pub workers: u32,
     /// Pane that the window ends with.
     pub end: EventTime,
+    /// What the period has published before; `None` = nothing.
+    pub published: Option<Period>,
 }
 
-/// The command for a crossing. `published` is what the period has published before.
+/// The command for a crossing.
 pub(super) fn command(
-    (app, policy): (&str, &Policy),
-    (key, counter): (&SwarmCallKey, &SwarmCounter),
+    app: &str,
+    policy: &Policy,
+    key: &SwarmCallKey,
+    counter: &SwarmCounter,
     rules: &Rules,
-    (crossing, published): (&Crossing, Option<Period>),
+    crossing: &Crossing,
     record_time: EventTime,
 ) -> Command {
     let recipe = counter.recipe.clone().unwrap_or(IdentityRecipe::Opaque);
@@ -45,26 +47,26 @@ pub(super) fn command(
         app,
         subject: key.subject(),
         epoch: crossing.epoch,
-        seq: published.map_or(1, |period| period.seq + 1),
+        seq: crossing.published.map_or(1, |period| period.seq + 1),
         cause: &period_end.to_string(),
         issued_at,
         trigger: Trigger::Window { end: EventTime(period_end) },
     };
     let reason = ReasonCode::Detector(rules.detector);
     let level = if is_block { 3 } else { 1 };
-    let expires_at = expiry(policy, counter, rules, crossing, (issued_at, is_block));
+    let expires_at = expiry(policy, counter, rules, crossing, issued_at, is_block);
     let bound = bound_tool(counter, &recipe);
     let tool = bound.map_or_else(String::new, |tool| safe(tool, TOOL_NAME_CHARS_SHOWN));
-    let said = said(policy, rules, &tool, crossing, is_block);
-    let begun = Command::new(origin, (action, reason), scope(key, counter, rules, crossing, recipe), level, expires_at);
+    let text = text(policy, rules, &tool, crossing, is_block);
+    let begun = Command::new(origin, action, reason, scope(key, counter, rules, crossing, recipe), level, expires_at);
     Command {
-        episode: published.map_or(begun.id, |period| period.episode),
+        episode: crossing.published.map_or(begun.id, |period| period.episode),
         is_shadow: rules.mode == Mode::Shadow,
         confidence: Some(match rules.detector {
             Detector::FleetRate => 1.0,
             _ => 0.02f64.mul_add(f64::from(crossing.step.saturating_sub(rules.threshold)), 0.6).min(1.0),
         }),
-        summary: said.summary,
+        summary: text.summary,
         evidence: vec![
             ("count", Fact::Count(u64::from(crossing.sum))),
             ("threshold", Fact::Count(u64::from(rules.threshold))),
@@ -73,19 +75,19 @@ pub(super) fn command(
             ("workers_at_least", Fact::Count(u64::from(rules.workers_min))),
             ("window_ms", Fact::Count(rules.window_ms.unsigned_abs())),
         ],
-        message: Some(said.text),
-        advice: Some(said.advice),
+        message: Some(text.text),
+        advice: Some(text.advice),
         contributors: contributors(&counter.panes, rules, crossing.end),
         ..begun
     }
 }
 
 /// The tool of every call that was counted. Calls that are equal in their arguments alone were made by tools of any name: the first one
-/// is the word of whoever came first, and no other agent is told it.
+/// is the word of whoever came first, and goes to no other agent.
 const fn bound_tool<'a>(counter: &'a SwarmCounter, recipe: &IdentityRecipe) -> Option<&'a String> {
     match recipe {
-        IdentityRecipe::Args => None,
-        IdentityRecipe::Call { .. } | IdentityRecipe::Coarse { .. } | IdentityRecipe::Opaque => Some(&counter.tool),
+        IdentityRecipe::Args(_) => None,
+        IdentityRecipe::Call(_) | IdentityRecipe::Coarse(_) | IdentityRecipe::Opaque => Some(&counter.tool),
     }
 }
 
@@ -106,7 +108,8 @@ fn expiry(
     counter: &SwarmCounter,
     rules: &Rules,
     crossing: &Crossing,
-    (issued_at, is_block): (EventTime, bool),
+    issued_at: EventTime,
+    is_block: bool,
 ) -> EventTime {
     if rules.detector == Detector::FleetRate {
         return crossing.end.plus_ms(rules.window_ms);
@@ -119,11 +122,11 @@ fn expiry(
     issued_at.plus_ms(lifetime.saturating_sub(late_ms).max(0))
 }
 
-/// What the detector says of a window.
-fn said(policy: &Policy, rules: &Rules, tool: &str, crossing: &Crossing, is_block: bool) -> Said {
+/// The text of a command about a window.
+fn text(policy: &Policy, rules: &Rules, tool: &str, crossing: &Crossing, is_block: bool) -> CommandText {
     let finding = Finding::new(rules.detector, rules.mode, Hash64::NONE, crossing.sum, rules.threshold)
         .within(rules.window_ms.unsigned_abs());
-    policy.detectors.words(&Words {
+    policy.detectors.text(&TextContext {
         finding: &finding,
         is_block,
         blocks_all: false,

@@ -24,9 +24,9 @@ const AGENT_BYTES: usize = 24;
 pub struct Period {
     /// Start of the period, or the reset in it.
     pub epoch: i64,
-    /// Commands so far.
+    /// Number of commands so far.
     pub seq: u64,
-    /// Greatest step published.
+    /// Greatest step that was published.
     pub step: u32,
     /// Episode: the first command of the period.
     pub episode: CommandId,
@@ -35,21 +35,20 @@ pub struct Period {
 /// The counter of one key.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SwarmCounter {
-    /// Tool, for the text.
+    /// Name of the tool, for the text.
     pub tool: String,
     /// How a worker recomputes the fingerprint.
     pub recipe: Option<IdentityRecipe>,
-    /// Panes by their start.
+    /// Panes by the event time at which they begin.
     pub panes: Panes,
     /// Calls up to this time no longer count; far past = no reset.
     pub floor: Option<EventTime>,
     /// What each period has published, by its start.
     pub periods: BTreeMap<i64, Period>,
-    /// Live verdicts in force.
     pub verdicts: Verdicts,
-    /// Greatest event time seen.
+    /// Greatest event time that was seen.
     pub time: EventTime,
-    /// Where its timers stand.
+    /// When its timers are due.
     pub timers: TimerTable,
 }
 
@@ -71,10 +70,11 @@ impl SwarmCounter {
     }
 
     /// Adds the calls of a report's entries to their panes; the panes that were touched. `start_of` is the pane that keeps the calls of
-    /// a reported one. Where the stage's time waits for its sources, the stage alone says what is late.
+    /// a reported one. Where the stage's time waits for its sources, the stage alone decides what is late.
     pub(super) fn add(
         &mut self,
-        (rules, is_aligned): (&Rules, bool),
+        rules: &Rules,
+        is_aligned: bool,
         entries: Vec<SwarmEntry>,
         start_of: impl Fn(EventTime) -> EventTime,
         out: &mut Effects,

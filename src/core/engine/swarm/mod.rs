@@ -28,7 +28,6 @@ pub use windows::{Contribution, Pane, Panes};
 /// One input of a swarm counter.
 #[derive(Debug, Clone)]
 pub enum SwarmInput {
-    /// Sums of a lane.
     Report(SwarmReport),
     /// Calls up to this time no longer count.
     Reset(EventTime),
@@ -93,8 +92,8 @@ impl SwarmEngine {
     }
 
     /// Until when a counter is worth keeping where there are too many: since then it was unseen. One that has published a step counts as
-    /// seen to the end of its period: forgotten within it, it could tell the same step again. A period without end would keep it for
-    /// ever, and counters that come later would find no room: there it leaves by its age, and what it tells anew has the id it had.
+    /// seen to the end of its period: forgotten within it, it could publish the same step again. A period without end would keep it for
+    /// ever, and counters that come later would find no room: there it leaves by its age, and what it publishes anew has the id it had.
     #[must_use]
     pub fn kept_until(&self, key: &SwarmCallKey, counter: &SwarmCounter) -> EventTime {
         let period_ms = period_ms(&self.policy, key);
@@ -118,7 +117,7 @@ impl SwarmEngine {
             counter.tool = tool;
             counter.recipe = Some(recipe);
         }
-        let touched = counter.add((&rules, self.is_aligned), entries, |pane| self.pane_of(key, pane), out);
+        let touched = counter.add(&rules, self.is_aligned, entries, |pane| self.pane_of(key, pane), out);
         if self.is_aligned {
             counter.bound(&rules, out);
         }
@@ -151,7 +150,7 @@ impl SwarmEngine {
             if sum < rules.threshold || new_steps(rules, published_step, sum).next().is_none() {
                 continue;
             }
-            let workers = window_workers(&counter.panes, (rules.worker, rules.window_ms), end);
+            let workers = window_workers(&counter.panes, rules.worker, rules.window_ms, end);
             if workers < rules.workers_min {
                 continue;
             }
@@ -166,9 +165,8 @@ impl SwarmEngine {
             }
             for step in steps {
                 let published = counter.periods.get(&start).filter(|period| period.epoch == epoch).copied();
-                let crossing = Crossing { start, epoch, step, sum, workers, end };
-                let subject = (key, &*counter);
-                let command = command((&self.app, &self.policy), subject, rules, (&crossing, published), record_time);
+                let crossing = Crossing { start, epoch, step, sum, workers, end, published };
+                let command = command(&self.app, &self.policy, key, counter, rules, &crossing, record_time);
                 counter.periods.insert(start, Period { epoch, seq: command.seq, step, episode: command.episode });
                 if counter.verdicts.activate(&command, rules.detector, counter.time) {
                     out.verdicts_changed = true;
@@ -210,7 +208,7 @@ impl SwarmEngine {
             epoch: period.epoch,
             seq: period.seq,
             cause: &end.to_string(),
-            // A reset says when its agent sent it, which may be before anybody had the block.
+            // A reset has the time at which its agent sent it, which may be before anybody had the block.
             issued_at: now.max(block.issued_at),
             trigger: Trigger::Window { end: EventTime(end) },
         };

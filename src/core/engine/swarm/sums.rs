@@ -11,13 +11,10 @@ use crate::policy::Policy;
 /// Calls of one agent in one pane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwarmEntry {
-    /// Start of the pane.
+    /// Event time at which the pane begins.
     pub pane: EventTime,
-    /// Session of the caller.
     pub session_id: String,
-    /// Agent of the caller.
     pub agent_id: String,
-    /// How many calls.
     pub calls: u32,
     /// Event time of the last.
     pub last: EventTime,
@@ -27,7 +24,7 @@ pub struct SwarmEntry {
 /// the swarm stage's time is that of its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwarmReport {
-    /// Tool, for the text.
+    /// Name of the tool, for the text.
     pub tool: String,
     /// How a worker recomputes the fingerprint.
     pub recipe: IdentityRecipe,
@@ -40,9 +37,9 @@ pub struct SwarmReport {
 /// Sums of a lane since its last commit. Many keys share their names: these are looked up first, and then only a number is compared.
 #[derive(Debug, Default)]
 pub struct SwarmSums {
-    /// By tenant and swarm.
+    /// Sums of swarms, by tenant and swarm.
     swarms: BTreeMap<(String, String), Sums>,
-    /// By tenant.
+    /// Sums of fleets, by tenant.
     fleets: BTreeMap<String, Sums>,
 }
 
@@ -56,7 +53,6 @@ struct Sum {
     panes: BTreeMap<EventTime, Pane>,
 }
 
-/// Calls of one pane.
 #[derive(Debug)]
 struct Pane {
     record_time: EventTime,
@@ -65,13 +61,13 @@ struct Pane {
 }
 
 /// The sums of a swarm with their keys, in order.
-fn of_swarm(((tenant, swarm_id), sums): ((String, String), Sums)) -> impl Iterator<Item = (SwarmCallKey, Sum)> {
+fn of_swarm(tenant: String, swarm_id: String, sums: Sums) -> impl Iterator<Item = (SwarmCallKey, Sum)> {
     let key = move |fingerprint| SwarmCallKey::Swarm { tenant: tenant.clone(), swarm_id: swarm_id.clone(), fingerprint };
     sums.into_iter().map(move |(fingerprint, sum)| (key(fingerprint), sum))
 }
 
 /// The sums of a tenant's fleet with their keys, in order.
-fn of_fleet((tenant, sums): (String, Sums)) -> impl Iterator<Item = (SwarmCallKey, Sum)> {
+fn of_fleet(tenant: String, sums: Sums) -> impl Iterator<Item = (SwarmCallKey, Sum)> {
     sums.into_iter().map(move |(fingerprint, sum)| (SwarmCallKey::Fleet { tenant: tenant.clone(), fingerprint }, sum))
 }
 
@@ -121,7 +117,8 @@ impl SwarmSums {
     pub fn take(&mut self, swarm: &SwarmReset) -> Vec<(SwarmCallKey, SwarmReport)> {
         let names = (swarm.tenant.clone(), swarm.swarm_id.clone());
         let sums = self.swarms.remove(&names).unwrap_or_default();
-        reports(of_swarm((names, sums)))
+        let (tenant, swarm_id) = names;
+        reports(of_swarm(tenant, swarm_id, sums))
     }
 
     /// Whether there is nothing to report.
@@ -134,7 +131,8 @@ impl SwarmSums {
     /// fingerprint.
     pub fn drain_sorted(&mut self) -> Vec<(SwarmCallKey, SwarmReport)> {
         let Self { swarms, fleets } = std::mem::take(self);
-        reports(swarms.into_iter().flat_map(of_swarm).chain(fleets.into_iter().flat_map(of_fleet)))
+        let swarms = swarms.into_iter().flat_map(|((tenant, swarm_id), sums)| of_swarm(tenant, swarm_id, sums));
+        reports(swarms.chain(fleets.into_iter().flat_map(|(tenant, sums)| of_fleet(tenant, sums))))
     }
 
     /// Forgets everything: the lane's transaction was aborted, and the records come again.

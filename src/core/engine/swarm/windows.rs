@@ -13,13 +13,12 @@ const CONTRIBUTORS_MAX: usize = 8;
 /// Calls of one agent, or one session, in one pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contribution {
-    /// How many.
+    /// What was counted: steps, calls, texts or what a budget is of.
     pub calls: u32,
     /// Event time of the last.
     pub last: EventTime,
 }
 
-/// One pane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pane {
     /// Agents of the pane, by (session, agent). Where sessions count, each stands once, with the agent that called last. At most `workers_max`, and [`crate::limits::SWARM_PANE_BYTES_MAX`] of them.
@@ -37,7 +36,6 @@ pub(super) fn pane_calls(pane: &Pane) -> u32 {
     pane.agents.values().fold(pane.further_calls, |sum, agent| sum.saturating_add(agent.calls))
 }
 
-/// Calls of several panes.
 fn calls_of<'a>(panes: impl Iterator<Item = &'a Pane>) -> u32 {
     panes.map(pane_calls).fold(0, u32::saturating_add)
 }
@@ -106,10 +104,10 @@ fn worker_of(worker: Worker, (session, agent): &(String, String)) -> (&str, &str
 
 /// Calls and workers of the window that ends with a pane.
 pub(super) fn window(panes: &Panes, policy: &SwarmRepeat, end: EventTime) -> (u32, u32) {
-    (calls_of(panes_of(panes, policy.window_ms, end)), window_workers(panes, (policy.worker, policy.window_ms), end))
+    (calls_of(panes_of(panes, policy.window_ms, end)), window_workers(panes, policy.worker, policy.window_ms, end))
 }
 
-pub(super) fn window_workers(panes: &Panes, (worker, window_ms): (Worker, i64), end: EventTime) -> u32 {
+pub(super) fn window_workers(panes: &Panes, worker: Worker, window_ms: i64, end: EventTime) -> u32 {
     let mut workers: Vec<(&str, &str)> = in_window(panes, window_ms, end).map(|(who, _)| worker_of(worker, who)).collect();
     workers.sort_unstable();
     workers.dedup();

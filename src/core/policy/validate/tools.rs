@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::limits::{FACTOR_MAX, POLICY_LIST_MAX};
-use crate::setting::{Key, Kind, Table, ToolClass, ToolPolicy, ToolTable, words};
+use crate::setting::{Key, Kind, Table, ToolClass, ToolPolicy, ToolTable, one_of};
 
 const CLASSES: [(&str, ToolClass); 6] = [
     ("normal", ToolClass::Normal),
@@ -18,11 +18,11 @@ const CLASSES: [(&str, ToolClass); 6] = [
 const IDENTITIES: [(&str, bool); 2] = [("call", false), ("args_only", true)];
 const MASKS: [(&str, bool); 2] = [("default", false), ("none", true)];
 
-/// What the rest of the policy says about tools.
-pub(super) struct Named<'a> {
-    /// `identity.shell_tools`.
+/// Tools that the rest of the policy names.
+pub(super) struct NamedTools<'a> {
+    /// Tools that run a command line (`identity.shell_tools`).
     pub(super) shell: &'a [String],
-    /// `identity.waiters`.
+    /// Tools that let time pass (`identity.waiters`).
     pub(super) waiters: &'a [String],
     /// `tools` of `stagnation`, sorted; empty = all.
     pub(super) stagnation: &'a [String],
@@ -30,12 +30,11 @@ pub(super) struct Named<'a> {
     pub(super) stuck: &'a [String],
     /// `tools` of `fleet_rate`, sorted; empty = all.
     pub(super) fleet_rate: &'a [String],
-    /// Factor of class `poll`.
+    /// Factor of the counts of class `poll`.
     pub(super) poll_factor: f64,
 }
 
-/// A checked entry.
-struct Entry {
+struct ToolEntry {
     exact: Vec<String>,
     prefixes: Vec<String>,
     class: Option<ToolClass>,
@@ -56,12 +55,12 @@ enum Subject<'a> {
 }
 
 /// The table of all tools that are named anywhere.
-pub(super) fn table(whole: &mut Table<'_>, named: &Named<'_>) -> ToolTable {
+pub(super) fn table(whole: &mut Table<'_>, named: &NamedTools<'_>) -> ToolTable {
     let count = whole.key("tool").list().len();
     whole.check.rule("tool", count <= POLICY_LIST_MAX, || {
         format!("tool has {count} entries, but must not have above {POLICY_LIST_MAX}")
     });
-    let entries: Vec<Entry> = whole.tables("tool", entry);
+    let entries: Vec<ToolEntry> = whole.tables("tool", entry);
     let exact: BTreeSet<&str> = entries
         .iter()
         .flat_map(|entry| &entry.exact)
@@ -86,8 +85,8 @@ pub(super) fn table(whole: &mut Table<'_>, named: &Named<'_>) -> ToolTable {
     }
 }
 
-/// What is absent leaves what earlier entries said.
-fn entry(table: &mut Table<'_>) -> Entry {
+/// What is absent leaves what earlier entries set.
+fn entry(table: &mut Table<'_>) -> ToolEntry {
     let names = table.optional("names").map(|mut key| key.texts()).unwrap_or_default();
     let path = table.path("names");
     table.check.rule(&path, !names.is_empty(), || format!("{path} is empty, but must name a tool"));
@@ -102,15 +101,15 @@ fn entry(table: &mut Table<'_>) -> Entry {
         }
     }
     table.check.names_in_order(&path, &names);
-    Entry {
+    ToolEntry {
         exact,
         prefixes,
         args: table.optional("args").map(sorted_names).map(Arc::from),
         args_ignored: table.optional("args_ignored").map(sorted_names).map(Arc::from),
         result_ignored: table.optional("result_ignored").map(sorted_names),
-        args_only: table.optional("identity").map(|mut key| words(&IDENTITIES).read(&mut key)),
-        is_unmasked: table.optional("result_mask").map(|mut key| words(&MASKS).read(&mut key)),
-        class: table.optional("class").map(|mut key| words(&CLASSES).read(&mut key)),
+        args_only: table.optional("identity").map(|mut key| one_of(&IDENTITIES).read(&mut key)),
+        is_unmasked: table.optional("result_mask").map(|mut key| one_of(&MASKS).read(&mut key)),
+        class: table.optional("class").map(|mut key| one_of(&CLASSES).read(&mut key)),
         factor: table.optional("factor").map(|mut key| {
             let factor = key.float();
             key.check.positive(&key.path, factor, FACTOR_MAX)
@@ -123,7 +122,7 @@ fn sorted_names(mut key: Key<'_>) -> Vec<String> {
     key.check.names(&key.path, &names)
 }
 
-impl Entry {
+impl ToolEntry {
     /// Whether it holds for all that the subject stands for. A shorter prefix covers every name of a longer one.
     fn covers(&self, subject: Subject<'_>) -> bool {
         let (name, is_exact) = match subject {
@@ -135,7 +134,7 @@ impl Entry {
     }
 }
 
-fn policy(entries: &[Entry], subject: Subject<'_>, named: &Named<'_>) -> ToolPolicy {
+fn policy(entries: &[ToolEntry], subject: Subject<'_>, named: &NamedTools<'_>) -> ToolPolicy {
     let mut policy = ToolPolicy { factor: 1.0, ..ToolPolicy::default() };
     for entry in entries.iter().filter(|entry| entry.covers(subject)) {
         policy.class = entry.class.unwrap_or(policy.class);

@@ -10,6 +10,7 @@ use super::args::DoctorArgs;
 use super::finding::Finding;
 use super::input;
 use crate::cli::args::LogArgs;
+use crate::cli::shared::ask::{Answer, RunningProcess};
 use crate::cli::shared::{ask, setup};
 use crate::exit_code;
 use crate::failure::Failure;
@@ -25,30 +26,28 @@ const SHARE: u64 = 100;
 /// It does not answer, or lets nobody in.
 pub(super) fn findings(args: &DoctorArgs, log: &LogArgs) -> Result<Vec<Finding>, Failure> {
     let config = setup::load(&args.config, log)?.config;
-    let (address, token) = ask::process(args.address.as_deref(), &config)?;
-    let asked = |path: &str| ask(address, path, token.as_deref(), Duration::from_millis(args.timeout_ms));
-    let (code, ready) = asked("/readyz?verbose")?;
-    let mut findings = readiness(&code, &ready);
+    let process = RunningProcess::of(args.address.as_deref(), &config)?;
+    let asked = |path: &str| ask(&process, path, Duration::from_millis(args.timeout_ms));
+    let ready = asked("/readyz?verbose")?;
+    let mut findings = readiness(&ready.code, &ready.body);
     // No command has this number: only the numbers are wanted.
-    let (code, overview) = asked(&format!("/overview?after={}", u64::MAX))?;
+    let Answer { code, body, .. } = asked(&format!("/overview?after={}", u64::MAX))?;
     let hint =
         if code == "404" { "; a guard tells nothing of senders: ask the process it belongs to" } else { ask::way_in(&code) };
-    let refused = |why: &str| failed(address, "/overview", &format!("{why}{hint}"));
+    let refused = |why: &str| failed(process.address, "/overview", &format!("{why}{hint}"));
     if code != "200" {
-        return Err(refused(overview.trim()));
+        return Err(refused(body.trim()));
     }
-    let overview: Value = serde_json::from_str(&overview).map_err(|error| refused(&error.to_string()))?;
+    let overview: Value = serde_json::from_str(&body).map_err(|error| refused(&error.to_string()))?;
     findings.extend(of_overview(&overview));
     Ok(findings)
 }
 
-fn ask(address: SocketAddr, path: &str, token: Option<&str>, wait: Duration) -> Result<(String, String), Failure> {
-    let answer = ask::get(address, path, token, wait, ANSWER_BYTES_MAX).map_err(|error| {
+fn ask(process: &RunningProcess, path: &str, wait: Duration) -> Result<Answer, Failure> {
+    process.get(path, wait, ANSWER_BYTES_MAX).map_err(|error| {
         let file = "recorded exports need no process: loopwarden doctor --try FILE";
-        failed(address, path, &format!("{}\n  {file}", ask::nobody(address, &error)))
-    })?;
-    let (_, code, body) = ask::parts(&answer);
-    Ok((code.to_owned(), body.to_owned()))
+        failed(process.address, path, &format!("{}\n  {file}", process.nobody(&error)))
+    })
 }
 
 fn failed(address: SocketAddr, path: &str, why: &str) -> Failure {

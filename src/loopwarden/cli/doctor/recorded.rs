@@ -6,13 +6,14 @@ use std::path::Path;
 
 use loopwarden_core::event::{EventTime, RecordMeta, decode, json};
 use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
-use loopwarden_ingest::cloudevents::Transport;
-use loopwarden_ingest::limits::INFLATED_BYTES_MAX;
-use loopwarden_ingest::mapping::Mapping;
-use loopwarden_ingest::otlp::{Form, Signal};
-use loopwarden_ingest::{Batch, Became, Calls, Fault, Senders, Sessions, Sources, cloudevents, mapping, native, otlp};
+use loopwarden_core::native::is_native;
 use loopwarden_lab::report::grouped;
 use loopwarden_log::clock;
+use loopwarden_sources::cloudevents::Transport;
+use loopwarden_sources::limits::INFLATED_BYTES_MAX;
+use loopwarden_sources::mapping::Mapping;
+use loopwarden_sources::otlp::{Form, Signal};
+use loopwarden_sources::{Batch, Became, Calls, Fault, NATIVE_FORM, Senders, Sessions, Sources, cloudevents, mapping, otlp};
 
 use super::finding::Finding;
 use super::input;
@@ -95,7 +96,7 @@ impl Look {
         } else if text.starts_with('[') {
             let read = cloud_event(b"application/cloudevents-batch+json");
             self.add(cloudevents::FORM, read.map(Option::unwrap_or_default));
-        } else if native::is_native(text) {
+        } else if is_native(text) {
             self.native(record, now);
         } else if let Some(mapping) = &self.mapping {
             let mut batch = Batch::default();
@@ -121,11 +122,11 @@ impl Look {
         let became = decode(Some(record), &meta).map_or(Became::Refused, |event| {
             let calls = Calls::of(&event);
             if calls.ended > 0 {
-                self.sources.note(&event.session_id, native::FORM);
+                self.sources.note(&event.session_id, NATIVE_FORM);
             }
             Became::Event(calls)
         });
-        self.senders.count((native::FORM, ""), became);
+        self.senders.count((NATIVE_FORM, ""), became);
     }
 
     fn findings(&self) -> Vec<Finding> {

@@ -15,15 +15,13 @@ use clap::{Args, ValueEnum};
 use loopwarden_core::limits::REWRITTEN_BYTES_MAX;
 use loopwarden_guard::{Options, STALE_AFTER_MS, WithoutChannel};
 use loopwarden_settings::{LocalClients, read_secret};
-use upstream::UpstreamToken;
 use works::{Deliveries, Works};
 
 use crate::cli::args::{ConfigArgs, LogArgs};
 use crate::cli::shared::setup;
 use crate::failure::{Failure, Outcome};
 use crate::http::check::Desk;
-use crate::http::listener::sidecar::{Endpoint, Sidecar};
-use crate::http::{Door, Principals, Roles, Token};
+use crate::http::{Door, Endpoint, Principals, Roles, Server, Token};
 use crate::output::Output;
 use crate::signals::Asked;
 use crate::telemetry::guard::GuardReport;
@@ -111,21 +109,18 @@ pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
         stale_after_ms: args.stale_after_ms,
     };
     let works = match &args.upstream {
-        Some(url) => {
-            let token = args.upstream_token_file.as_deref().map(UpstreamToken::read).transpose()?;
-            upstream::start(url, token, options, &stop)?
-        }
+        Some(url) => upstream::start(url, args.upstream_token_file.as_deref(), options, &stop)?,
         None => kafka::start(&loaded.config, options, &stop)?,
     };
     let Works { desk, threads, deliveries, place: source } = works;
     let shown = Arc::clone(&desk);
-    let sidecar = Sidecar::start(&place, door, desk, move || metrics::render_guard(report(&shown, deliveries())))
+    let server = Server::of_guard(&place, door, desk, move || metrics::render_guard(report(&shown, deliveries())))
         .map_err(|error| Failure::listen(&error, format!("cannot listen on {place:?}: {error}")))?;
     let mut out = Output::stdout();
     // Nobody has to read it.
-    let _ = out.line(format!("guard: {}, verdicts from {source}", sidecar.place)).and_then(|()| out.flush());
+    let _ = out.line(format!("guard: {}, verdicts from {source}", server.endpoint())).and_then(|()| out.flush());
     while signals.recv().is_ok_and(|asked| asked == Asked::Reload) {}
-    sidecar.stop();
+    server.stop();
     stop.store(true, Ordering::Release);
     for thread in threads {
         thread.thread().unpark();

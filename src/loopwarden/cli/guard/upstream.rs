@@ -1,14 +1,13 @@
 //! Verdicts and events by HTTP: from and to a process with a log of its own.
 
-use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use loopwarden_core::limits::{HTTP_COMMANDS_BYTES, HTTP_COMMANDS_MAX};
 use loopwarden_guard::{Options, Record, Source};
-use loopwarden_settings::read_secret;
+use loopwarden_settings::{Diagnostic, read_secret};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -16,6 +15,7 @@ use crate::cli::guard::fate::{Fate, fate};
 use crate::cli::guard::queue::{Queue, Waiting};
 use crate::cli::guard::works::{Deliveries, Works};
 use crate::cli::shared::ask;
+use crate::cli::shared::ask::{Answer, RunningProcess};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::http::check::Desk;
@@ -38,32 +38,10 @@ const LINGER: Duration = Duration::from_millis(50);
 /// The process that is asked.
 #[derive(Clone)]
 struct Upstream {
-    address: SocketAddr,
-    token: Option<UpstreamToken>,
+    process: RunningProcess,
+    /// Read again where the token is not taken any more.
+    token_file: Option<PathBuf>,
     stop: Arc<AtomicBool>,
-}
-
-/// A token, and the file that it is read from again where it is not taken any more.
-#[derive(Clone)]
-pub(super) struct UpstreamToken {
-    file: Arc<Path>,
-    text: String,
-}
-
-impl UpstreamToken {
-    /// Reads it.
-    ///
-    /// # Errors
-    /// The file cannot be read, or holds none.
-    pub(super) fn read(file: &Path) -> Result<Self, Failure> {
-        Ok(Self { file: file.into(), text: read_secret(file, "--upstream-token-file")? })
-    }
-
-    fn refresh(&mut self) {
-        if let Ok(text) = read_secret(&self.file, "--upstream-token-file") {
-            self.text = text;
-        }
-    }
 }
 
 /// What became of events.
@@ -86,11 +64,16 @@ struct Slice<'a> {
 }
 
 /// Starts to follow. A process that is away is no failure: calls run until it comes.
-pub(super) fn start(url: &str, token: Option<UpstreamToken>, options: Options, stop: &Arc<AtomicBool>) -> Result<Works, Failure> {
+///
+/// # Errors
+/// The URL is none; the file cannot be read, or holds no token.
+pub(super) fn start(url: &str, token_file: Option<&Path>, options: Options, stop: &Arc<AtomicBool>) -> Result<Works, Failure> {
+    let token = token_file.map(read_token).transpose()?;
     let host = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/')).filter(|host| !host.contains('/'));
     let host =
         host.ok_or_else(|| Failure::new(exit_code::USAGE, format!("error: --upstream {url:?} is not http://HOST:PORT")))?;
-    let upstream = Upstream { address: ask::resolve(host)?, token, stop: Arc::clone(stop) };
+    let process = RunningProcess { address: ask::resolve(host)?, token };
+    let upstream = Upstream { process, token_file: token_file.map(Path::to_path_buf), stop: Arc::clone(stop) };
     let (queue, sent) = (Arc::new(Queue::default()), Arc::new(Sent::default()));
     let room = Arc::clone(&queue);
     let push = Box::new(move |record: &Record| room.push(tenant_of(record.event.as_bytes()), record));
@@ -108,6 +91,10 @@ pub(super) fn start(url: &str, token: Option<UpstreamToken>, options: Options, s
     Ok(Works { desk, threads: vec![follow, forward], deliveries, place: url.to_owned() })
 }
 
+fn read_token(file: &Path) -> Result<String, Diagnostic> {
+    read_secret(file, "--upstream-token-file")
+}
+
 impl Upstream {
     fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Acquire)
@@ -122,7 +109,7 @@ impl Upstream {
                 Err(why) => {
                     tracing::warn!(why, "commands cannot be followed; calls run without fresh verdicts");
                     std::thread::park_timeout(PAUSE);
-                    self.token.iter_mut().for_each(UpstreamToken::refresh);
+                    self.refresh_token();
                 }
             }
         }
@@ -130,10 +117,9 @@ impl Upstream {
 
     fn poll(&self, after: &str, desk: &Desk) -> Result<String, String> {
         let path = format!("/v1/commands?wait={POLL}&after={after}");
-        let answer = ask::get(self.address, &path, self.token(), ANSWER_WAIT, ANSWER_BYTES_MAX);
-        let answer = answer.map_err(|error| error.to_string())?;
-        let (status, code, body) = ask::parts(&answer);
-        match code {
+        let answer = self.process.get(&path, ANSWER_WAIT, ANSWER_BYTES_MAX);
+        let Answer { status, code, body } = answer.map_err(|error| error.to_string())?;
+        match code.as_str() {
             "200" => {}
             // The log was begun anew: nothing of the old one holds.
             "410" => {
@@ -142,7 +128,7 @@ impl Upstream {
             }
             _ => return Err(format!("answered {status:?}")),
         }
-        let slice: Slice<'_> = serde_json::from_str(body).map_err(|error| format!("no list of commands: {error}"))?;
+        let slice: Slice<'_> = serde_json::from_str(&body).map_err(|error| format!("no list of commands: {error}"))?;
         for command in &slice.commands {
             // One at a time: checks come in between.
             desk.feed(|guard, now| guard.command(command.get().as_bytes(), now));
@@ -157,8 +143,10 @@ impl Upstream {
         Ok(next)
     }
 
-    fn token(&self) -> Option<&str> {
-        self.token.as_ref().map(|token| token.text.as_str())
+    fn refresh_token(&mut self) {
+        if let Some(Ok(token)) = self.token_file.as_deref().map(read_token) {
+            self.process.token = Some(token);
+        }
     }
 
     /// Sends what waits, as much as there is at a time.
@@ -189,9 +177,9 @@ impl Upstream {
         let add = |count: &AtomicU64, events: usize| count.fetch_add(events as u64, Ordering::Relaxed);
         let mut pause = PAUSE;
         loop {
-            let answer = ask::post(self.address, ("/v1/events", &body), self.token(), ANSWER_WAIT, ANSWER_BYTES_MAX);
-            let (status, code, told) = answer.as_ref().map_or(("", "", ""), |answer| ask::parts(answer));
-            match fate(code, told, batch.len()) {
+            let answer = self.process.post("/v1/events", &body, ANSWER_WAIT, ANSWER_BYTES_MAX);
+            let Answer { status, code, body: told } = answer.unwrap_or_default();
+            match fate(&code, &told, batch.len()) {
                 Fate::Taken { rejected } => {
                     add(&sent.delivered, batch.len() - rejected);
                     add(&sent.rejected, rejected);
@@ -211,7 +199,7 @@ impl Upstream {
                     std::thread::park_timeout(pause);
                     if needs_person {
                         pause = (pause * 2).min(PAUSE_MAX);
-                        self.token.iter_mut().for_each(UpstreamToken::refresh);
+                        self.refresh_token();
                     }
                 }
                 Fate::Halve => {
@@ -237,7 +225,7 @@ impl Upstream {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-    use std::net::TcpListener;
+    use std::net::{SocketAddr, TcpListener};
     use std::thread::JoinHandle;
 
     use super::*;
@@ -281,7 +269,7 @@ mod tests {
     /// What became of events, each a line, and the requests that they took.
     fn sent(
         lines: &[&str],
-        token: Option<UpstreamToken>,
+        (token, token_file): (Option<String>, Option<PathBuf>),
         requests: usize,
         answer: impl Fn(&str, &str) -> &'static str + Send + 'static,
     ) -> ([u64; 3], Vec<String>) {
@@ -293,14 +281,14 @@ mod tests {
         }
         let batch: Vec<Waiting> = std::iter::from_fn(|| queue.next(Duration::ZERO)).collect();
         let sent = Sent::default();
-        Upstream { address, token, stop: Arc::default() }.send(&batch, &sent);
+        Upstream { process: RunningProcess { address, token }, token_file, stop: Arc::default() }.send(&batch, &sent);
         let counts = [&sent.delivered, &sent.rejected, &sent.lost].map(|count| count.load(Ordering::Relaxed));
         (counts, server.join().unwrap())
     }
 
     #[test]
     fn what_is_too_large_is_sent_in_halves_and_what_is_rejected_counts_as_such() {
-        let (counts, bodies) = sent(&["1", "2", "3", "bad"], None, 5, |_, body| match body {
+        let (counts, bodies) = sent(&["1", "2", "3", "bad"], (None, None), 5, |_, body| match body {
             "1\n2\n3\nbad" | "3\nbad" => "413|",
             "bad" => r#"422|{"accepted":0,"rejected":[{"index":0}]}"#,
             _ => r#"202|{"accepted":1,"rejected":[]}"#,
@@ -312,11 +300,9 @@ mod tests {
     #[test]
     fn a_token_that_was_replaced_loses_no_event() {
         let file = std::env::temp_dir().join(format!("lw-upstream-token-{}", std::process::id()));
-        std::fs::write(&file, "old").unwrap();
-        let token = UpstreamToken::read(&file).unwrap();
         std::fs::write(&file, "new").unwrap();
         let answer = |authorization: &str, _: &str| if authorization == "Bearer new" { "202|{}" } else { "401|" };
-        let (counts, bodies) = sent(&["1"], Some(token), 2, answer);
+        let (counts, bodies) = sent(&["1"], (Some("old".to_owned()), Some(file.clone())), 2, answer);
         std::fs::remove_file(&file).unwrap();
         assert_eq!((counts, bodies.len()), ([1, 0, 0], 2));
     }

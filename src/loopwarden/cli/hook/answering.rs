@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::shared::ask;
+use crate::cli::shared::ask::RunningProcess;
 
 /// Wait for the running process, when somebody looks whether it is there.
 const ASK_WAIT: Duration = Duration::from_secs(2);
@@ -35,14 +35,15 @@ impl Answering {
     pub(crate) fn at(address: SocketAddr) -> Self {
         let place = loopwarden_ask::GuardEndpoint { address: address.to_string(), ..loopwarden_ask::GuardEndpoint::find() };
         let stranger = loopwarden_ask::look(&place).err().filter(loopwarden_ask::is_stranger);
-        let asked = |path| ask::get(address, path, None, ASK_WAIT, ANSWER_BYTES_MAX);
+        let process = RunningProcess { address, token: None };
+        let asked = |path| process.get(path, ASK_WAIT, ANSWER_BYTES_MAX);
         let answer = match stranger {
             Some(stranger) => Err(stranger),
             None => asked("/readyz"),
         };
-        let found = match answer.as_deref().map(ask::parts) {
-            Ok((_, "200", _)) => Found::Ready(asked("/version").ok().as_deref().and_then(mode)),
-            Ok((status, ..)) => Found::NotReady(status.chars().filter(|letter| !letter.is_control()).collect()),
+        let found = match answer {
+            Ok(answer) if answer.code == "200" => Found::Ready(asked("/version").ok().and_then(|version| mode(&version.body))),
+            Ok(answer) => Found::NotReady(answer.status.chars().filter(|letter| !letter.is_control()).collect()),
             Err(error) => Found::Nobody(error.to_string()),
         };
         Self { address, found }
@@ -80,8 +81,7 @@ impl Answering {
 }
 
 /// The mode in an answer to `/version`.
-fn mode(answer: &str) -> Option<String> {
-    let (_, _, body) = ask::parts(answer);
+fn mode(body: &str) -> Option<String> {
     let version: Value = serde_json::from_str(body).ok()?;
     Some(version.get("mode")?.as_str()?.to_owned())
 }
@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn a_guard_tells_no_mode_and_none_is_made_up_for_it() {
-        assert_eq!(mode("HTTP/1.1 404 Not Found\r\n\r\n{}"), None);
-        assert_eq!(mode("HTTP/1.1 200 OK\r\n\r\n{\"mode\":\"shadow\"}").as_deref(), Some("shadow"));
+        assert_eq!(mode("{}"), None);
+        assert_eq!(mode("{\"mode\":\"shadow\"}").as_deref(), Some("shadow"));
         assert_eq!(told(USUAL, Found::Ready(None)), "loopwarden answers at 127.0.0.1:9464");
     }
 

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use loopwarden_sources::install::{Install, Mode};
+
 use crate::cli::hook::files::{self, Change};
-use crate::cli::hook::plan::{self, Mode};
 use crate::cli::hook::program;
 use crate::cli::hook::setting::{PlaceArgs, Setting, failed};
 use crate::failure::{Failure, Outcome};
@@ -22,7 +23,7 @@ impl Connection {
     /// A file cannot be read or understood, or is somebody else's.
     pub(crate) fn of(agent: &str, place: &PlaceArgs, posts: bool) -> Result<Self, Failure> {
         let setting = Setting::of(agent, place, posts)?;
-        let changes = setting.targets(agent)?.iter().map(files::install).collect::<Result<Vec<_>, _>>();
+        let changes = setting.targets()?.iter().map(files::install).collect::<Result<Vec<_>, _>>();
         Ok(Self { changes: changes.map_err(|problem| failed(&problem))?, setting })
     }
 
@@ -69,22 +70,18 @@ pub(super) fn carry_out(changes: &[Change], is_dry: bool, out: &mut Output) -> O
     Ok(())
 }
 
-/// Agents that are on this machine: their command is in the PATH. Cline has none, and is known by its directory.
+/// Agents that are on this machine: their command is in the PATH, or their directory is there.
 pub(crate) fn found() -> Vec<&'static str> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let has_folder = |folder: &str| home.as_ref().is_some_and(|home| home.join(folder).is_dir());
-    let is_here = |agent: &&str| match program::name(agent) {
+    let is_here = |install: &Install| match install.program {
         Some(name) => program::find(name).is_some(),
-        None => *agent == "cline" && has_folder("Documents/Cline"),
+        None => install.folder.is_some_and(has_folder),
     };
-    plan::AGENTS.into_iter().filter(is_here).collect()
+    loopwarden_sources::installable().filter(|(_, install)| is_here(install)).map(|(agent, _)| agent).collect()
 }
 
 /// What its user has to do before the hooks of an agent work.
 pub(crate) fn todo(agent: &str) -> Option<&'static str> {
-    match agent {
-        "codex" => Some("open /hooks in Codex and trust them; until then it skips them without a word"),
-        "cline" => Some("switch hooks on in its settings"),
-        _ => None,
-    }
+    loopwarden_sources::agent(agent)?.install.as_ref()?.todo
 }

@@ -2,20 +2,10 @@
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
+use loopwarden_sources::install::Edit;
 
 /// What stands in every entry of ours, and in nobody else's.
 const MARKS: [&str; 2] = ["loopwarden-hook", "/v1/hooks/"];
-
-/// Our entries of one file.
-#[derive(Debug, Clone)]
-pub(super) struct Edit {
-    /// Number that the agent wants under `version`, where the file has none.
-    pub(super) version: Option<u32>,
-    /// Key at the top below which events stand.
-    pub(super) under: &'static str,
-    /// Name of an event, and the entry for the list under it.
-    pub(super) entries: Vec<(&'static str, CstInputValue)>,
-}
 
 /// The file with our entries. The same text where they are there already.
 ///

@@ -6,8 +6,9 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use loopwarden_sources::install::{Mode, Target};
+
 use crate::cli::hook::edit;
-use crate::cli::hook::plan::{Mode, Target};
 
 /// Largest settings file that is touched. Bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;

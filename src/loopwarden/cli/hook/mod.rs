@@ -4,7 +4,6 @@ mod answering;
 mod connect;
 mod edit;
 mod files;
-mod plan;
 mod program;
 pub(super) mod service;
 mod setting;
@@ -14,16 +13,16 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use loopwarden_sources::install::Mode;
+pub(super) use loopwarden_sources::install::quoted;
+use loopwarden_sources::{agent, installable};
 
 pub(super) use crate::cli::hook::answering::Answering;
 use crate::cli::hook::connect::carry_out;
 pub(super) use crate::cli::hook::connect::{Connection, found, todo};
-use crate::cli::hook::plan::Mode;
-use crate::cli::hook::plan::POSTERS;
-pub(super) use crate::cli::hook::plan::{AGENTS, quoted};
 pub use crate::cli::hook::setting::PlaceArgs;
 use crate::cli::hook::setting::{Setting, failed};
-pub(super) use crate::cli::hook::setting::{folders, usage};
+pub(super) use crate::cli::hook::setting::{agents, folders, usage};
 use crate::cli::hook::status::StatusArgs;
 use crate::failure::Outcome;
 use crate::output::Output;
@@ -50,7 +49,7 @@ Without a loopwarden that answers, agents work as if nothing was installed.")]
 #[derive(Debug, Args)]
 pub struct HookArgs {
     /// The agent
-    #[arg(value_name = "AGENT", value_parser = PossibleValuesParser::new(AGENTS))]
+    #[arg(value_name = "AGENT", value_parser = PossibleValuesParser::new(agents()))]
     pub agent: String,
     /// Where they are.
     #[command(flatten)]
@@ -105,8 +104,9 @@ pub fn run(command: &HookCommand) -> Outcome {
 }
 
 fn install(args: &InstallArgs) -> Outcome {
-    if args.http && !POSTERS.contains(&args.hook.agent.as_str()) {
-        return Err(usage(&format!("--http is for {}: {} starts a program", POSTERS.join(" and "), args.hook.agent)));
+    let posters: Vec<&str> = installable().filter(|(_, install)| install.posts).map(|(agent, _)| agent).collect();
+    if args.http && !posters.contains(&args.hook.agent.as_str()) {
+        return Err(usage(&format!("--http is for {}: {} starts a program", posters.join(" and "), args.hook.agent)));
     }
     let connection = Connection::of(&args.hook.agent, &args.hook.place, args.http)?;
     let setting = &connection.setting;
@@ -128,9 +128,9 @@ fn install(args: &InstallArgs) -> Outcome {
         service::warn_of_another(address, &mut out)?;
         out.line(format!("start it: systemctl --user daemon-reload && {}", service::START))?;
     }
-    if let Some(contract) = loopwarden_hooks::contract(&args.hook.agent) {
+    if let Some(hook) = agent(&args.hook.agent).and_then(|agent| agent.hook.as_ref()) {
         out.line("what its hooks cannot do, or need from you:")?;
-        for line in contract.lacks {
+        for line in hook.lacks {
             out.line(format!("  - {line}"))?;
         }
     }
@@ -156,7 +156,7 @@ fn uninstall(args: &UninstallArgs) -> Outcome {
     let mut setting = Setting::of(&args.hook.agent, &args.hook.place, false)?;
     // To know which files, the program need not be there any more.
     setting.place.program.get_or_insert_with(|| PathBuf::from("loopwarden-hook"));
-    let changes = setting.targets(&args.hook.agent)?.iter().map(files::uninstall).collect::<Result<Vec<_>, _>>();
+    let changes = setting.targets()?.iter().map(files::uninstall).collect::<Result<Vec<_>, _>>();
     let changes = changes.map_err(|problem| failed(&problem))?;
     let mut out = Output::stdout();
     carry_out(&changes, args.dry_run, &mut out)?;

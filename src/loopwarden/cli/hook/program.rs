@@ -11,23 +11,6 @@ const VERSION_WAIT: Duration = Duration::from_secs(10);
 /// Longest version that is read. Bytes.
 const VERSION_BYTES_MAX: u64 = 1_024;
 
-/// The command of an agent; absent where it has none.
-pub(super) fn name(agent: &str) -> Option<&'static str> {
-    match agent {
-        "claude-code" => Some("claude"),
-        "codex" => Some("codex"),
-        "gemini" => Some("gemini"),
-        "qwen" => Some("qwen"),
-        "opencode" => Some("opencode"),
-        "copilot" => Some("copilot"),
-        "cursor" => Some("cursor-agent"),
-        "goose" => Some("goose"),
-        "openhands" => Some("openhands"),
-        "antigravity" => Some("agy"),
-        _ => None,
-    }
-}
-
 /// The first line of what a program says to `--version`; absent where it is not there, fails or is silent.
 pub(super) fn version(program: &str) -> Option<String> {
     let mut child =
@@ -69,7 +52,10 @@ pub(super) fn trusted_by_codex(config: &str, hooks: &Path) -> usize {
 
 /// Which program this is about, in the version that is there.
 pub(super) fn line(agent: &str) -> String {
-    let Some(program) = name(agent) else { return format!("{agent}: has no command to ask for its version") };
+    let install = loopwarden_sources::agent(agent).and_then(|agent| agent.install.as_ref());
+    let Some(program) = install.and_then(|install| install.program) else {
+        return format!("{agent}: has no command to ask for its version");
+    };
     match version(program) {
         Some(version) => format!("{agent}: {version} ({program} --version)"),
         None => format!("{agent}: {program} is not in the PATH, or does not tell its version"),

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::cli::hook::files;
-use crate::cli::hook::plan::Mode;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
+use loopwarden_sources::install::Mode;
 
 /// First line of a unit of ours: one of somebody else under this name is left alone.
 const MARK: &str = "# Written by loopwarden hook install --local.";

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use loopwarden_sources::hook::Hook;
+use loopwarden_sources::install::{Install, InstallRoot, Target};
+use loopwarden_sources::{agent, installable};
 
-use crate::cli::hook::plan::{self, InstallRoot, Target};
 use crate::cli::hook::program;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -27,12 +29,17 @@ pub struct PlaceArgs {
 /// The user's directories, and the agent's files.
 pub(super) struct Setting {
     pub(super) place: InstallRoot,
+    /// How hooks of the agent are installed; absent where this is about no single agent.
+    install: Option<&'static Install>,
     pub(super) config: PathBuf,
     pub(super) cache: PathBuf,
 }
 
 impl Setting {
-    pub(super) fn of(agent: &str, args: &PlaceArgs, posts: bool) -> Result<Self, Failure> {
+    pub(super) fn of(name: &str, args: &PlaceArgs, posts: bool) -> Result<Self, Failure> {
+        let agent = agent(name);
+        let install = agent.and_then(|agent| agent.install.as_ref());
+        let hook = agent.and_then(|agent| agent.hook.as_ref());
         let (home, config) = folders(args)?;
         let program = match &args.program {
             Some(program) => {
@@ -44,10 +51,13 @@ impl Setting {
         Ok(Self {
             config,
             cache: variable("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache")),
+            install,
             place: InstallRoot {
+                agent: agent.map_or("", |agent| agent.name),
+                no_opinion: hook.map(Hook::no_opinion).unwrap_or_default(),
                 project,
                 program,
-                moved: plan::variable(agent).and_then(variable),
+                moved: install.and_then(|install| install.variable).and_then(variable),
                 home,
                 address: args.address,
                 posts,
@@ -55,14 +65,21 @@ impl Setting {
         })
     }
 
-    pub(super) fn targets(&self, agent: &str) -> Result<Vec<Target>, Failure> {
-        plan::files(agent, &self.place).map_err(|problem| failed(&problem))
+    /// The files of the agent.
+    pub(super) fn targets(&self) -> Result<Vec<Target>, Failure> {
+        let targets = self.install.map_or_else(|| Ok(Vec::new()), |install| install.targets(&self.place));
+        targets.map_err(|problem| failed(&problem))
     }
 
     /// The file in which hooks that are programs find the address. Without it they ask the usual one.
     pub(super) fn address(&self) -> (PathBuf, String) {
         (self.config.join("loopwarden/hook-address"), format!("{}\n", self.place.address))
     }
+}
+
+/// Agents that hooks can be installed for.
+pub(crate) fn agents() -> impl Iterator<Item = &'static str> {
+    installable().map(|(agent, _)| agent)
 }
 
 /// The user's home and the folder of settings below it; hooks stay on this host.

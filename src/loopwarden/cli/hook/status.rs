@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use loopwarden_sources::install::Target;
 use serde_json::json;
 
 use crate::cli::args::PlainFormat;
 use crate::cli::hook::answering::Answering;
-use crate::cli::hook::plan::{self, Target};
-use crate::cli::hook::setting::{PlaceArgs, Setting, failed};
+use crate::cli::hook::setting::{PlaceArgs, Setting, agents, failed};
 use crate::cli::hook::{files, program};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
@@ -18,7 +18,7 @@ use crate::output::Output;
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     /// The agent; without: a list of all
-    #[arg(value_name = "AGENT", value_parser = PossibleValuesParser::new(plan::AGENTS))]
+    #[arg(value_name = "AGENT", value_parser = PossibleValuesParser::new(agents()))]
     pub agent: Option<String>,
     /// Form of the output
     #[arg(long, short, value_enum, default_value_t)]
@@ -65,7 +65,7 @@ pub(super) fn run(args: &StatusArgs) -> Outcome {
 
 /// The same as a JSON object. Programs of agents are not started.
 fn as_json(args: &StatusArgs, out: &mut Output) -> Outcome {
-    let agents: Vec<&str> = args.agent.as_deref().map_or_else(|| plan::AGENTS.to_vec(), |agent| vec![agent]);
+    let agents: Vec<&str> = args.agent.as_deref().map_or_else(|| agents().collect(), |agent| vec![agent]);
     let (mut rows, mut total) = (Vec::new(), 0);
     for agent in agents {
         rows.push(match look(agent, args) {
@@ -94,7 +94,7 @@ struct Found {
 /// A line for each agent. Their programs are not started: that takes seconds.
 fn list(args: &StatusArgs, out: &mut Output) -> Result<usize, Failure> {
     let mut total = 0;
-    for agent in plan::AGENTS {
+    for agent in agents() {
         let told = match look(agent, args) {
             Ok(found) => {
                 total += found.count;
@@ -113,7 +113,7 @@ fn look(agent: &str, args: &StatusArgs) -> Result<Found, Failure> {
     let mut setting = Setting::of(agent, &args.place, false)?;
     setting.place.program.get_or_insert_with(|| PathBuf::from("loopwarden-hook"));
     let mut found = Found { count: 0, lines: Vec::new(), todo: None };
-    for target in setting.targets(agent)? {
+    for target in setting.targets()? {
         let count = files::count(&target).map_err(|problem| failed(&problem))?;
         found.count += count;
         let (Target::Shared(path, _) | Target::Own(path, ..)) = &target;

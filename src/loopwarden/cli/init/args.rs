@@ -88,5 +88,5 @@ pub(super) struct Answers {
 pub(super) const NONE: &str = "none";
 
 fn agents() -> PossibleValuesParser {
-    PossibleValuesParser::new(hook::AGENTS.into_iter().chain([NONE]).map(PossibleValue::new))
+    PossibleValuesParser::new(hook::agents().chain([NONE]).map(PossibleValue::new))
 }

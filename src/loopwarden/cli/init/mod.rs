@@ -39,7 +39,7 @@ pub fn run(args: &InitArgs) -> Outcome {
         (None, On::Laptop) => String::new(),
     };
     let mut agents = match args.agents.as_slice() {
-        [] => questions.agents(&hook::AGENTS, &hook::found())?,
+        [] => questions.agents(&hook::agents().collect::<Vec<_>>(), &hook::found())?,
         agents => agents.iter().filter(|agent| *agent != args::NONE).cloned().collect(),
     };
     let mut seen = BTreeSet::new();

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::args::{ConfigArgs, InspectArgs, LogArgs};
+use crate::cli::shared::ask::{Answer, RunningProcess};
 use crate::cli::shared::task_name::task_of;
 use crate::cli::shared::{ask, setup};
 use crate::exit_code;
@@ -72,19 +73,19 @@ pub(super) fn task(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> 
 fn get(args: &InspectArgs, log: &LogArgs, path: &str) -> Result<Value, Failure> {
     let config = ConfigArgs { config: args.range.config.clone(), set: args.set.clone(), ..ConfigArgs::default() };
     let config = setup::load(&config, log)?.config;
-    let (address, token) = ask::process(args.address.as_deref(), &config)?;
+    let process = RunningProcess::of(args.address.as_deref(), &config)?;
     let sign = if path.contains('?') { '&' } else { '?' };
     let tenant = args.tenant.as_ref().map(|tenant| format!("{sign}tenant={}", ask::path_part(tenant))).unwrap_or_default();
     let asked = format!("{path}{tenant}");
-    let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{address}{asked}: {cause}"));
-    let answer = ask::get(address, &asked, token.as_deref(), WAIT, ANSWER_BYTES_MAX)
-        .map_err(|error| fail(format!("{error}; with --file or --topic no process is needed")))?;
-    let (status, code, body) = ask::parts(&answer);
-    let json: Option<Value> = serde_json::from_str(body).ok();
+    let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{}{asked}: {cause}", process.address));
+    let answer = process.get(&asked, WAIT, ANSWER_BYTES_MAX);
+    let Answer { status, code, body } =
+        answer.map_err(|error| fail(format!("{error}; with --file or --topic no process is needed")))?;
+    let json: Option<Value> = serde_json::from_str(&body).ok();
     if code != "200" {
         let why = json.as_ref().map(|json| word(json, "message")).filter(|why| !why.is_empty());
         let why = why.unwrap_or_else(|| format!("answered {status:?}"));
-        return Err(fail(format!("{why}{}", ask::way_in(code))));
+        return Err(fail(format!("{why}{}", ask::way_in(&code))));
     }
     json.ok_or_else(|| fail("the answer is no JSON, or too long; ask for fewer steps with --limit".to_owned()))
 }

@@ -2,12 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use loopwarden_core::event::{Event, NextOffset, Record, decode};
+use loopwarden_core::event::{Event, Record, decode};
 use loopwarden_core::policy::Policy;
 use loopwarden_lab::report::counted;
-use loopwarden_log::{Flow, Log as _, LogEvent};
 use loopwarden_settings::policy::load_with_overrides;
 
 use crate::cli::args::{InspectArgs, LogArgs};
@@ -17,9 +15,6 @@ use crate::cli::replay::overrides;
 use crate::cli::shared::range;
 use crate::failure::Failure;
 use crate::output::say;
-
-/// One wait for records.
-const WAIT: Duration = Duration::from_millis(200);
 
 /// The input of an inspection, and the policy it is judged by.
 pub(crate) struct Input {
@@ -70,34 +65,12 @@ impl Input {
 
     /// Hands over every record in order, and says what was read of logs of agents.
     pub(super) fn read(self, mut visit: impl FnMut(&Record<'_>)) -> Result<(), Failure> {
-        let mut replay = self.source.open(1, false, false)?;
-        let Some(mut log) = replay.lanes.pop() else { return Ok(()) };
-        loop {
-            let mut last = None;
-            let event = log.poll(WAIT, &mut |task, record| {
-                visit(record);
-                last = Some((task, record.meta.offset.next()));
-                Flow::Continue
-            })?;
-            // What is behind need not be kept.
-            if let Some(last) = last {
-                log.commit(&[last]);
-            }
-            match event {
-                LogEvent::Assigned(tasks) => {
-                    log.assign(&tasks)?;
-                    for task in tasks {
-                        log.start(task, NextOffset(0))?;
-                    }
-                }
-                LogEvent::End => break,
-                _ => {}
-            }
-        }
-        for line in input::told(&replay) {
+        let recorded = self.source.open(1, false)?;
+        recorded.visit(&mut visit)?;
+        for line in input::told(&recorded) {
             say(line);
         }
-        let (refused, total) = replay.refused();
+        let (refused, total) = recorded.refused();
         for (file, line, reason) in refused.iter().take(3) {
             say(format!("{file}:{line}: no event: {reason}"));
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use loopwarden_settings::{Diagnostic, ProcessMode};
 
 use crate::cli::args::{ConfigArgs, LogArgs, ReplayArgs};
+use crate::cli::shared::ask::RunningProcess;
 use crate::cli::shared::{ask, setup};
 use crate::cli::watch;
 use crate::failure::{Failure, Outcome};
@@ -36,8 +37,8 @@ pub(super) fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
     }
     let control = setup::log_as_configured(&loaded.config)?;
     // The listener has its own address where the settings leave the port open.
-    let (_, token) = ask::process(None, &loaded.config)?;
-    let tell = |address| watch::beside(ask::reachable(address), token.clone());
+    let process = RunningProcess::of(None, &loaded.config)?;
+    let tell = |address| watch::beside(RunningProcess { address: ask::reachable(address), ..process.clone() });
     server::run(&loaded, &control, &settings, (&dirs, &tell))
 }
 

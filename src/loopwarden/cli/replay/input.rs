@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
 use loopwarden_kafka::readers::range::KafkaRange;
-use loopwarden_lab::file::{FileInput, FileOptions, FileReplay, LogsRead, REPLAY_PARTITIONS};
+use loopwarden_lab::file::{FileInput, FileOptions, LogsRead, REPLAY_PARTITIONS, RecordedInput};
 use loopwarden_lab::report::{grouped, plain};
 use loopwarden_lane::LaneSettings;
 use loopwarden_log::InputNames;
@@ -72,14 +72,14 @@ impl Source {
         }
     }
 
-    /// Begins to read, for so many lanes; `is_strict`: to the first line that is no event; `ends_at_damage`: what cannot be read on
-    /// ends the input and fails nothing. May be done again: a pipe is then at its end.
-    pub(crate) fn open(&self, lanes: u32, is_strict: bool, ends_at_damage: bool) -> Result<FileReplay, Failure> {
+    /// Begins to read, for so many lanes; `is_strict`: to the first line that is no event. May be done again: a pipe is then at
+    /// its end.
+    pub(crate) fn open(&self, lanes: u32, is_strict: bool) -> Result<RecordedInput, Failure> {
         let lanes = lanes.clamp(1, REPLAY_PARTITIONS);
-        let options = FileOptions { lanes, is_strict, ends_at_damage, ..FileOptions::default() };
+        let options = FileOptions { lanes, is_strict, ..FileOptions::default() };
         Ok(match self {
             Self::Files(inputs, value_bytes_max) => {
-                FileReplay::open(inputs.clone(), &FileOptions { value_bytes_max: *value_bytes_max, ..options })?
+                RecordedInput::open(inputs.clone(), &FileOptions { value_bytes_max: *value_bytes_max, ..options })?
             }
             Self::Topic(topic) => {
                 let TopicRange { extent, options: kafka, config } = &**topic;
@@ -92,7 +92,7 @@ impl Source {
                     value_bytes_max: config.limits.record_bytes_max,
                     ..options
                 };
-                FileReplay::open_topic(KafkaRange::read(kafka, extent)?, &options)?
+                RecordedInput::open_topic(KafkaRange::read(kafka, extent)?, &options)?
             }
         })
     }
@@ -116,9 +116,9 @@ pub(crate) fn must_last(files: &[PathBuf], why: &str) -> Result<(), Failure> {
 }
 
 /// What was read of logs of agents and what was not, a line for each kind.
-pub(crate) fn told(replay: &FileReplay) -> Vec<String> {
-    let (names, skipped) = replay.skipped();
-    let mut lines: Vec<String> = replay.logs().iter().map(|(format, read)| line(format.as_str(), read)).collect();
+pub(crate) fn told(recorded: &RecordedInput) -> Vec<String> {
+    let (names, skipped) = recorded.skipped();
+    let mut lines: Vec<String> = recorded.agent_logs().iter().map(|(format, read)| line(format.as_str(), read)).collect();
     if skipped > 0 {
         let more = skipped.saturating_sub(names.len() as u64);
         let more = if more > 0 { format!(" and {} more", grouped(more)) } else { String::new() };

@@ -101,7 +101,7 @@ pub(super) fn replay(
     stop: &Arc<AtomicBool>,
     listener: Option<Listener<'_>>,
 ) -> Result<Found, Failure> {
-    let mut replay = source.open(REPLAY_PARTITIONS, args.strict, true)?;
+    let recorded = source.open(REPLAY_PARTITIONS, args.strict)?;
     let plan = Plan {
         app: source.app(),
         policy,
@@ -111,9 +111,9 @@ pub(super) fn replay(
         stop,
         is_topic: args.range.topic.is_some(),
     };
-    let mut progress = ProgressLine::start(replay.total);
-    let found = loopwarden_lab::replay::replay(&mut replay, &plan, &mut progress, listener)?;
-    for line in input::told(&replay) {
+    let mut progress = ProgressLine::start(recorded.total);
+    let found = loopwarden_lab::replay::replay(&recorded, &plan, &mut progress, listener)?;
+    for line in input::told(&recorded) {
         say(line);
     }
     Ok(found)

@@ -3,7 +3,6 @@
 
 mod task;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use loopwarden_core::event::{EventTime, RecordMeta, decode};
@@ -15,6 +14,7 @@ use loopwarden_settings::Config;
 use serde_json::{Value, json};
 
 use crate::cli::args::{LogArgs, ResetArgs, ResetCommand};
+use crate::cli::shared::ask::{Answer, RunningProcess};
 use crate::cli::shared::{ask, setup};
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
@@ -106,40 +106,41 @@ fn expect_sound(event: &str, value_bytes_max: usize) -> Outcome {
 }
 
 fn post(args: &ResetArgs, config: &Config, (scope, event): (&str, &str)) -> Outcome {
-    let (address, token) = ask::process(args.address.as_deref(), config)?;
+    let process = RunningProcess::of(args.address.as_deref(), config)?;
+    let address = process.address;
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{address}/v1/events: {cause}"));
-    expect_known(args, (address, token.as_deref()), scope);
-    expect_live(address, token.as_deref());
-    let answer = ask::post(address, ("/v1/events", event), token.as_deref(), WAIT, ANSWER_BYTES_MAX)
+    expect_known(args, &process, scope);
+    expect_live(&process);
+    let Answer { status, code, body } = process
+        .post("/v1/events", event, WAIT, ANSWER_BYTES_MAX)
         .map_err(|error| fail(format!("{error}; with Kafka, say so: --config, or --set kafka.bootstrap_servers=…")))?;
-    let (status, code, body) = ask::parts(&answer);
     if code != "202" {
-        return Err(fail(format!("answered {status:?} {}{}", body.trim(), ask::way_in(code))));
+        return Err(fail(format!("answered {status:?} {}{}", body.trim(), ask::way_in(&code))));
     }
     output::line(&told(args, scope, &format!("taken by {address}")))
 }
 
 /// Says when the process holds nothing of that name: it may be a slip. The event is sent all the same: the name may come yet.
-fn expect_known(args: &ResetArgs, (address, token): (SocketAddr, Option<&str>), scope: &str) {
+fn expect_known(args: &ResetArgs, process: &RunningProcess, scope: &str) {
     let (what, path) = if scope == "swarm" { ("swarm", "swarms") } else { ("session", "sessions") };
     let tenant = args.tenant.as_ref().map(|tenant| format!("?tenant={}", ask::path_part(tenant))).unwrap_or_default();
     let asked = format!("/{path}/{}{tenant}", ask::path_part(&args.id));
-    let answer = ask::get(address, &asked, token, WAIT, STATE_BYTES_MAX).unwrap_or_default();
-    let (_, code, body) = ask::parts(&answer);
+    let Answer { code, body, .. } = process.get(&asked, WAIT, STATE_BYTES_MAX).unwrap_or_default();
     if code == "404" {
-        say(format!("warning: {address} holds no {what} {:?}", args.id));
-    } else if let Some(warning) = args.agent.as_deref().and_then(|agent| unknown_agent(agent, body)) {
-        say(format!("warning: {address} holds {warning}"));
+        say(format!("warning: {} holds no {what} {:?}", process.address, args.id));
+    } else if let Some(warning) = args.agent.as_deref().and_then(|agent| unknown_agent(agent, &body)) {
+        say(format!("warning: {} holds {warning}", process.address));
     }
 }
 
 /// Says when the process lifts nothing for workers.
-fn expect_live(address: SocketAddr, token: Option<&str>) {
-    let version = ask::get(address, "/version", token, WAIT, ANSWER_BYTES_MAX).unwrap_or_default();
-    let (_, _, body) = ask::parts(&version);
-    if serde_json::from_str::<Value>(body).is_ok_and(|version| version.get("mode").is_some_and(|mode| mode == "shadow")) {
+fn expect_live(process: &RunningProcess) {
+    let version = process.get("/version", WAIT, ANSWER_BYTES_MAX).unwrap_or_default();
+    if serde_json::from_str::<Value>(&version.body).is_ok_and(|version| version.get("mode").is_some_and(|mode| mode == "shadow"))
+    {
         say(format!(
-            "warning: {address} runs in shadow: workers keep the blocks they have from live until those expire, and no later reset lifts them"
+            "warning: {} runs in shadow: workers keep the blocks they have from live until those expire, and no later reset lifts them",
+            process.address
         ));
     }
 }

@@ -31,96 +31,114 @@ pub(crate) fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// Where the running process is, and the token that lets one in: as the settings have it, but for an address that a user wrote. Where
-/// everybody on this host needs a token, that of an operator serves too.
-///
-/// # Errors
-/// It cannot be found; the token's file cannot be read.
-pub(crate) fn process(address: Option<&str>, config: &Config) -> Result<(SocketAddr, Option<String>), Failure> {
-    let http = &config.http;
-    let address = match address {
-        Some(address) => resolve(address)?,
-        None => reachable(http.listen),
-    };
-    if let Some(token) = http.token()? {
-        return Ok((address, Some(token)));
-    }
-    let is_of_operator = |token: &TokenConfig| token.roles().contains(&"operator") && token.tenants().is_none();
-    let own = config.token.iter().position(is_of_operator).filter(|_| http.local == LocalClients::Token);
-    let secret = own.and_then(|index| Some(config.token.get(index)?.secret(index))).transpose()?;
-    Ok((address, secret))
+/// A running process: where it is, and the token that lets one in.
+#[derive(Debug, Clone)]
+pub(crate) struct RunningProcess {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: Option<String>,
 }
 
-/// The status line of an answer, the code in it, and the body.
-pub(crate) fn parts(answer: &str) -> (&str, &str, &str) {
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
-    let status = head.lines().next().unwrap_or_default();
-    let code = status.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)).unwrap_or_default();
-    (status, code, body)
+/// An answer, whatever its status. Of a process that ends before it has answered, all is empty.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// The status line, as `HTTP/1.1 404 Not Found`.
+    pub(crate) status: String,
+    /// The three digits of its code.
+    pub(crate) code: String,
+    pub(crate) body: String,
+}
+
+impl RunningProcess {
+    /// As the settings have it, but for an address that a user wrote. Where everybody on this host needs a token, that of an operator serves
+    /// too.
+    ///
+    /// # Errors
+    /// It cannot be found; the token's file cannot be read.
+    pub(crate) fn of(address: Option<&str>, config: &Config) -> Result<Self, Failure> {
+        let http = &config.http;
+        let address = match address {
+            Some(address) => resolve(address)?,
+            None => reachable(http.listen),
+        };
+        if let Some(token) = http.token()? {
+            return Ok(Self { address, token: Some(token) });
+        }
+        let is_of_operator = |token: &TokenConfig| token.roles().contains(&"operator") && token.tenants().is_none();
+        let own = config.token.iter().position(is_of_operator).filter(|_| http.local == LocalClients::Token);
+        let token = own.and_then(|index| Some(config.token.get(index)?.secret(index))).transpose()?;
+        Ok(Self { address, token })
+    }
+
+    /// Asks for a path, and returns the answer; of a longer one its first `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// As any connection, or no answer within `wait`.
+    pub(crate) fn get(&self, path: &str, wait: Duration, bytes_max: usize) -> io::Result<Answer> {
+        self.ask(&format!("GET {path}"), "", wait, bytes_max)
+    }
+
+    /// Sends a JSON text to a path, and returns the answer likewise.
+    ///
+    /// # Errors
+    /// As [`RunningProcess::get`].
+    pub(crate) fn post(&self, path: &str, json: &str, wait: Duration, bytes_max: usize) -> io::Result<Answer> {
+        self.ask(&format!("POST {path}"), json, wait, bytes_max)
+    }
+
+    fn ask(&self, asked: &str, body: &str, wait: Duration, bytes_max: usize) -> io::Result<Answer> {
+        let address = self.address;
+        let deadline = Deadline::after(wait);
+        let left = || match deadline.left() {
+            left if left.is_zero() => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
+            left => Ok(left),
+        };
+        let mut stream = TcpStream::connect_timeout(&address, left()?)?;
+        stream.set_write_timeout(Some(left()?))?;
+        let token = self.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+        let head = format!("{asked} HTTP/1.1\r\nHost: {address}\r\n{token}{length}Connection: close\r\n\r\n");
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(body.as_bytes())?;
+        let mut answer = Vec::new();
+        let mut chunk = [0; 16 * 1024];
+        while answer.len() < bytes_max {
+            stream.set_read_timeout(Some(left()?))?;
+            let read = stream.read(&mut chunk).map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
+                _ => error,
+            })?;
+            if read == 0 {
+                break;
+            }
+            answer.extend(chunk.iter().take(read));
+        }
+        answer.truncate(bytes_max);
+        Ok(Answer::read(&String::from_utf8_lossy(&answer)))
+    }
+
+    /// Why nobody answers, and what to do.
+    pub(crate) fn nobody(&self, error: &io::Error) -> String {
+        let start = match self.address.to_string().as_str() {
+            "127.0.0.1:9464" => "loopwarden run --data-dir ./lw".to_owned(),
+            other => format!("loopwarden run --data-dir ./lw --set http.listen={other}"),
+        };
+        format!("{error}\n  no loopwarden answers there; start one: {start}\n  one that runs elsewhere: --address HOST:PORT")
+    }
+}
+
+impl Answer {
+    fn read(answer: &str) -> Self {
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+        let status = head.lines().next().unwrap_or_default();
+        let code = status.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)).unwrap_or_default();
+        Self { status: status.to_owned(), code: code.to_owned(), body: body.to_owned() }
+    }
 }
 
 /// What follows the reason in a message about an answer of this code: the process says what a request needs, not what a command
 /// is to be given for it.
 pub(crate) fn way_in(code: &str) -> &'static str {
     if code == "401" { "; give --config, or --set http.token_file=FILE" } else { "" }
-}
-
-/// Asks for a path, and returns the whole answer, head and body; of a longer one its first `bytes_max` bytes.
-///
-/// # Errors
-/// As any connection, or no answer within `wait`.
-pub(crate) fn get(address: SocketAddr, path: &str, token: Option<&str>, wait: Duration, bytes_max: usize) -> io::Result<String> {
-    exchange(address, (&format!("GET {path}"), ""), token, wait, bytes_max)
-}
-
-/// Sends a JSON text to a path, and returns the answer likewise.
-///
-/// # Errors
-/// As [`get`].
-pub(crate) fn post(
-    address: SocketAddr,
-    (path, json): (&str, &str),
-    token: Option<&str>,
-    wait: Duration,
-    bytes_max: usize,
-) -> io::Result<String> {
-    exchange(address, (&format!("POST {path}"), json), token, wait, bytes_max)
-}
-
-fn exchange(
-    address: SocketAddr,
-    (asked, body): (&str, &str),
-    token: Option<&str>,
-    wait: Duration,
-    bytes_max: usize,
-) -> io::Result<String> {
-    let deadline = Deadline::after(wait);
-    let left = || match deadline.left() {
-        left if left.is_zero() => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
-        left => Ok(left),
-    };
-    let mut stream = TcpStream::connect_timeout(&address, left()?)?;
-    stream.set_write_timeout(Some(left()?))?;
-    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-    let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
-    let head = format!("{asked} HTTP/1.1\r\nHost: {address}\r\n{token}{length}Connection: close\r\n\r\n");
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())?;
-    let mut answer = Vec::new();
-    let mut chunk = [0; 16 * 1024];
-    while answer.len() < bytes_max {
-        stream.set_read_timeout(Some(left()?))?;
-        let read = stream.read(&mut chunk).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
-            _ => error,
-        })?;
-        if read == 0 {
-            break;
-        }
-        answer.extend(chunk.iter().take(read));
-    }
-    answer.truncate(bytes_max);
-    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// A part of a path: whatever is not plain is escaped.
@@ -130,13 +148,4 @@ pub(crate) fn path_part(text: &str) -> String {
         other => format!("%{other:02X}"),
     };
     text.bytes().map(escaped).collect()
-}
-
-/// Why nobody answers, and what to do.
-pub(crate) fn nobody(address: SocketAddr, error: &io::Error) -> String {
-    let start = match address.to_string().as_str() {
-        "127.0.0.1:9464" => "loopwarden run --data-dir ./lw".to_owned(),
-        other => format!("loopwarden run --data-dir ./lw --set http.listen={other}"),
-    };
-    format!("{error}\n  no loopwarden answers there; start one: {start}\n  one that runs elsewhere: --address HOST:PORT")
 }

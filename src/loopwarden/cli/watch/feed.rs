@@ -1,11 +1,11 @@
 //! The commands of a running process, asked over HTTP: of its own log, which has all that are kept, or with Kafka the last ones of it.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::cli::shared::ask;
+use crate::cli::shared::ask::{Answer, RunningProcess};
 use crate::exit_code;
 use crate::failure::Failure;
 
@@ -26,8 +26,7 @@ pub(super) enum Source {
 /// A place in the commands of a process.
 #[derive(Debug)]
 pub(super) struct Feed {
-    address: SocketAddr,
-    token: Option<String>,
+    process: RunningProcess,
     pub(super) source: Source,
     /// Commands up to and including the last one that was read.
     pub(super) after: u64,
@@ -68,15 +67,15 @@ impl Feed {
     ///
     /// # Errors
     /// It does not answer, or lets nobody in.
-    pub(super) fn at_end((address, token): (SocketAddr, Option<String>)) -> Result<Self, Failure> {
-        let mut feed = Self { address, token, source: Source::Log, after: 0 };
-        let (code, body) = feed.get("/v1/commands?after=latest&wait=0s", Duration::ZERO)?;
-        if code == "404" {
+    pub(super) fn at_end(process: RunningProcess) -> Result<Self, Failure> {
+        let mut feed = Self { process, source: Source::Log, after: 0 };
+        let answer = feed.get("/v1/commands?after=latest&wait=0s", Duration::ZERO)?;
+        if answer.code == "404" {
             // A process on Kafka has no feed, and a guard nothing of both.
             feed.source = Source::Recent;
             feed.after = number(&feed.overview(u64::MAX)?, "recent_last");
         } else {
-            feed.after = position(&feed.json(&code, &body)?);
+            feed.after = position(&feed.json(&answer)?);
         }
         Ok(feed)
     }
@@ -89,12 +88,12 @@ impl Feed {
         match self.source {
             Source::Log => {
                 let path = format!("/v1/commands?after={}&wait={}ms", self.after, wait.as_millis());
-                let (code, body) = self.get(&path, wait)?;
-                if code == "410" {
+                let answer = self.get(&path, wait)?;
+                if answer.code == "410" {
                     self.after = 0;
                     return Ok(Slice { is_anew: true, ..Slice::default() });
                 }
-                let answer = self.json(&code, &body)?;
+                let answer = self.json(&answer)?;
                 let before = std::mem::replace(&mut self.after, position(&answer));
                 let commands = list(&answer, "commands");
                 Ok(Slice { missed: number(&answer, "missed"), is_anew: false, is_end: before == self.after, commands })
@@ -114,35 +113,31 @@ impl Feed {
 
     /// Numbers of the process, and what is in force; commands from a place on, where it has no feed.
     pub(super) fn overview(&self, after: u64) -> Result<Value, Unanswered> {
-        let (code, body) = self.get(&format!("/overview?after={after}"), Duration::ZERO)?;
-        self.json(&code, &body)
+        self.json(&self.get(&format!("/overview?after={after}"), Duration::ZERO)?)
     }
 
     /// What it holds of a session; none where it has no such session any more.
     pub(super) fn session(&self, session_id: &str, tenant: Option<&str>) -> Result<Option<Value>, Unanswered> {
         let of = tenant.map(|tenant| format!("&tenant={}", ask::path_part(tenant))).unwrap_or_default();
         let path = format!("/sessions/{}?steps=0{of}", ask::path_part(session_id));
-        let (code, body) = self.get(&path, Duration::ZERO)?;
-        if code == "404" { Ok(None) } else { self.json(&code, &body).map(Some) }
+        let answer = self.get(&path, Duration::ZERO)?;
+        if answer.code == "404" { Ok(None) } else { self.json(&answer).map(Some) }
     }
 
-    fn get(&self, path: &str, wait: Duration) -> Result<(String, String), Unanswered> {
-        let answer = ask::get(self.address, path, self.token.as_deref(), ANSWER_WAIT + wait, ANSWER_BYTES_MAX)
-            .map_err(|error| Unanswered::Away(format!("http://{}: {}", self.address, ask::nobody(self.address, &error))))?;
-        let (_, code, body) = ask::parts(&answer);
+    fn get(&self, path: &str, wait: Duration) -> Result<Answer, Unanswered> {
+        let away = |why: &str| Unanswered::Away(format!("http://{}: {why}", self.process.address));
+        let answer = self.process.get(path, ANSWER_WAIT + wait, ANSWER_BYTES_MAX);
+        let answer = answer.map_err(|error| away(&self.process.nobody(&error)))?;
         // A process that ends while somebody waits says nothing more.
-        if code.is_empty() {
-            return Err(Unanswered::Away(format!("http://{}: the connection ended without an answer", self.address)));
-        }
-        Ok((code.to_owned(), body.to_owned()))
+        if answer.code.is_empty() { Err(away("the connection ended without an answer")) } else { Ok(answer) }
     }
 
-    fn json(&self, code: &str, body: &str) -> Result<Value, Unanswered> {
+    fn json(&self, Answer { code, body, .. }: &Answer) -> Result<Value, Unanswered> {
         let json: Option<Value> = serde_json::from_str(body).ok();
         let said = || json.as_ref().and_then(|json| json.get("message")?.as_str()).unwrap_or("no answer that can be understood");
         let hint = if code == "404" { "; a guard has no commands: ask the process it belongs to" } else { ask::way_in(code) };
-        let message = format!("http://{}: {}{hint}", self.address, said());
-        match (code, json.is_some()) {
+        let message = format!("http://{}: {}{hint}", self.process.address, said());
+        match (code.as_str(), json.is_some()) {
             ("200", true) => Ok(json.unwrap_or_default()),
             ("429" | "503", _) => Err(Unanswered::Away(message)),
             _ => Err(Unanswered::Refused(Failure::new(exit_code::FAILED, format!("error: {message}")))),

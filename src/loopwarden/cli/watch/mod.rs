@@ -6,20 +6,20 @@ mod line;
 pub mod tail;
 pub mod top;
 
-use std::net::SocketAddr;
 use std::thread;
 
 use feed::Feed;
 use line::ShownCommand;
 
+use crate::cli::shared::ask::RunningProcess;
 use crate::output;
 
 pub use args::{Action, CommandMode, ProcessArgs, TailArgs, TopArgs};
 
 /// Prints the commands of this very process as `tail` does, from now on and as long as it answers.
-pub fn beside(address: SocketAddr, token: Option<String>) {
+pub(crate) fn beside(process: RunningProcess) {
     let print = move || {
-        let Ok(mut feed) = Feed::at_end((address, token)) else { return };
+        let Ok(mut feed) = Feed::at_end(process) else { return };
         let is_styled = output::is_styled();
         while let Ok(slice) = feed.read(tail::WAIT) {
             // Whoever reads nothing any more has the page.

@@ -10,7 +10,8 @@ use loopwarden_log::clock;
 use serde_json::Value;
 
 use crate::cli::args::{LogArgs, PlainFormat};
-use crate::cli::shared::{ask, range, setup};
+use crate::cli::shared::ask::RunningProcess;
+use crate::cli::shared::{range, setup};
 use crate::cli::watch::args::TailArgs;
 use crate::cli::watch::feed::{Feed, Slice, Unanswered};
 use crate::cli::watch::line::ShownCommand;
@@ -30,7 +31,7 @@ pub fn run(args: &TailArgs, log: &LogArgs) -> Outcome {
     let config = setup::load(&args.process.config, log)?.config;
     let since = args.since.as_deref().unwrap_or(if args.once { "earliest" } else { "now" });
     let since = range::bound("--since", since, clock::now_ms())?;
-    let mut feed = Feed::at_end(ask::process(args.process.address.as_deref(), &config)?)?;
+    let mut feed = Feed::at_end(RunningProcess::of(args.process.address.as_deref(), &config)?)?;
     let mut not_before = None;
     match since {
         Bound::End => {}

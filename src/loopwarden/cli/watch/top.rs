@@ -13,7 +13,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::args::{LogArgs, PlainFormat};
-use crate::cli::shared::{ask, setup};
+use crate::cli::shared::ask::RunningProcess;
+use crate::cli::shared::setup;
 use crate::cli::watch::args::TopArgs;
 use crate::cli::watch::feed::{Feed, Source, Unanswered};
 use crate::cli::watch::line::ShownCommand;
@@ -74,7 +75,7 @@ struct Row {
 /// The process does not answer, or lets nobody in.
 pub fn run(args: &TopArgs, log: &LogArgs) -> Outcome {
     let config = setup::load(&args.process.config, log)?.config;
-    let mut feed = Feed::at_end(ask::process(args.process.address.as_deref(), &config)?)?;
+    let mut feed = Feed::at_end(RunningProcess::of(args.process.address.as_deref(), &config)?)?;
     feed.after = feed.after.saturating_sub(COMMANDS_MAX);
     let mut loops = BTreeMap::new();
     let is_once = args.once || args.output == PlainFormat::Json || !io::stdout().is_terminal();
@@ -190,27 +191,17 @@ fn of_command(command: &Value, loops: &mut BTreeMap<Key, Loop>) {
     );
 }
 
-/// A row of what is in force has the newest verdict last, and no evidence.
+/// A row of what is in force as a command: the newest verdict stands last, and there is no evidence.
 fn of_row(row: &Value, mode: &str, loops: &mut BTreeMap<Key, Loop>) {
     let Some(verdict) = row.get("active").and_then(Value::as_array).and_then(|active| active.last()) else { return };
-    let text = |pointer| verdict.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let Some(ends) = EventTime::parse_rfc3339(text("/expires_at")) else { return };
-    let subject = row.get("subject").cloned().unwrap_or_default();
-    let named = json!({ "session_id": subject.get("session_id"), "swarm_id": subject.get("swarm_id"), "scope": subject });
-    let told = ShownCommand(&named);
-    let session = told.text("/session_id");
-    loops.insert(
-        (subject.get("tenant").and_then(Value::as_str).unwrap_or_default().to_owned(), told.subject()),
-        Loop {
-            session: Some(session.to_owned()).filter(|session| !session.is_empty()),
-            action: text("/action").to_owned(),
-            mode: mode.to_owned(),
-            count: None,
-            tool: text("/scope/tool").to_owned(),
-            code: text("/code").to_owned(),
-            ends,
-        },
-    );
+    let of_subject = |name: &str| row.get("subject").and_then(|subject| subject.get(name));
+    let scope = json!({ "kind": of_subject("kind"), "agent_id": of_subject("agent_id"), "tool": verdict.pointer("/scope/tool") });
+    let command = json!({
+        "tenant": of_subject("tenant"), "session_id": of_subject("session_id"), "swarm_id": of_subject("swarm_id"), "scope": scope,
+        "action": verdict.get("action"), "mode": mode, "expires_at": verdict.get("expires_at"),
+        "reason": { "code": verdict.get("code") },
+    });
+    of_command(&command, loops);
 }
 
 /// What all agents of a session have used together, where the process counts it; else the steps that it holds stand for calls.

@@ -13,20 +13,19 @@ use loopwarden_log::clock::Stopwatch;
 use crate::http::access::door::{Asked, Stranger};
 use crate::http::access::principal::{Principal, Roles};
 use crate::http::access::purse::Purse;
+use crate::http::access::rule::{Access, Group, RouteRule};
+use crate::http::answer;
 use crate::http::answer::Refusal;
 use crate::http::listener::connection::Peer;
-use crate::http::routes::{Access, Group, Route};
 use crate::http::shared::Shared;
-use crate::http::{answer, routes};
 
 /// Everything in front of a handler.
-pub(crate) async fn gate(State((shared, index)): State<(Arc<Shared>, usize)>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn gate(State((shared, rule)): State<(Arc<Shared>, RouteRule)>, mut request: Request, next: Next) -> Response {
     let watch = Stopwatch::start();
     // The listener puts it into every request.
     let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<Peer>>().cloned() else { return answer::busy() };
     let answering = peer.answering();
-    let route = routes::at(index);
-    let mut response = match admitted(&shared, route, &peer, &request) {
+    let mut response = match admitted(&shared, rule, &peer, &request) {
         Err(refusal) => refusal.into_response(),
         Ok(principal) => {
             request.extensions_mut().insert(answering.clone());
@@ -36,7 +35,7 @@ pub(crate) async fn gate(State((shared, index)): State<(Arc<Shared>, usize)>, mu
             answer::in_form(next.run(request).await)
         }
     };
-    if route.group == Group::Checks {
+    if shared.is_for_agents || rule.group == Group::Checks {
         response = answer::as_problem(response);
     }
     let headers = response.headers_mut();
@@ -45,12 +44,12 @@ pub(crate) async fn gate(State((shared, index)): State<(Arc<Shared>, usize)>, mu
     if peer.is_crowded() {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    shared.counts.note(index, response.status().as_u16(), watch.elapsed());
+    shared.counts.note(rule.path, response.status().as_u16(), watch.elapsed());
     response
 }
 
 /// Who asks, where a route needs to know, and may have what he asks for; else the answer.
-fn admitted(shared: &Shared, route: &Route, peer: &Peer, request: &Request) -> Result<Option<Principal>, Refusal> {
+fn admitted(shared: &Shared, rule: RouteRule, peer: &Peer, request: &Request) -> Result<Option<Principal>, Refusal> {
     if head_bytes(request) > limits::HTTP_HEAD_BYTES_MAX {
         let message = format!("request line and headers may have {} bytes", limits::HTTP_HEAD_BYTES_MAX);
         return Err(answer::error(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", message).into());
@@ -60,12 +59,13 @@ fn admitted(shared: &Shared, route: &Route, peer: &Peer, request: &Request) -> R
         return Err(answer::bad_request("a request has one header host").into());
     }
     // Health is answered to anybody, however many ask: who it is does not matter.
-    if route.group == Group::Probe {
+    if rule.group == Group::Probe {
         return Ok(None);
     }
-    let who = shared.door.by_address(peer.ip, || peer.user(), &asked);
+    let who =
+        if peer.is_by_file { shared.door.by_socket(&asked) } else { shared.door.by_address(peer.ip, || peer.user(), &asked) };
     let purse = who.as_ref().map_or(Purse::Stranger(peer.ip), |principal| principal.purse);
-    if !shared.rates.take(route.group, purse) {
+    if !shared.rates.take(rule.group, purse) {
         let message = "too many requests for this kind of route";
         return Err(answer::later(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", message, 1).into());
     }
@@ -73,7 +73,7 @@ fn admitted(shared: &Shared, route: &Route, peer: &Peer, request: &Request) -> R
         let message = "the address holds a % that two hexadecimal digits do not follow; a % itself is written %25";
         return Err(answer::bad_request(message).into());
     }
-    let (roles, is_of_all) = match route.access {
+    let (roles, is_of_all) = match rule.access {
         Access::Open => return Ok(who.ok()),
         Access::Tenant(roles) => (roles, false),
         Access::Process(roles) => (roles, true),
@@ -96,7 +96,7 @@ fn head_bytes(request: &Request) -> usize {
 }
 
 /// The answer to somebody whom nobody knows.
-pub(crate) fn unknown(stranger: Stranger) -> Refusal {
+fn unknown(stranger: Stranger) -> Refusal {
     let forbidden = |word, message| Refusal::from(answer::error(StatusCode::FORBIDDEN, word, message));
     match stranger {
         Stranger::WithoutToken => {
@@ -124,7 +124,7 @@ pub(crate) fn unknown(stranger: Stranger) -> Refusal {
 }
 
 /// Somebody who has one of these roles.
-pub(crate) fn with_role(who: Principal, roles: Roles) -> Result<Principal, Refusal> {
+fn with_role(who: Principal, roles: Roles) -> Result<Principal, Refusal> {
     if who.roles.meet(roles) {
         return Ok(who);
     }

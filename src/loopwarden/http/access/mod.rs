@@ -6,4 +6,5 @@ pub(crate) mod host;
 pub(crate) mod principal;
 pub(crate) mod purse;
 pub(crate) mod rate;
+pub(crate) mod rule;
 pub(crate) mod token;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loopwarden_core::event::{EventTime, Reason, RecordMeta, Rejected, decode};
 use loopwarden_guard::{BadCheck, Check};
-use loopwarden_ingest::{Batch, Grant, Made, Refused, Tenants, is_reset};
+use loopwarden_sources::{Batch, Grant, Made, Refused, Tenants, is_reset};
 use serde_json::value::RawValue;
 
 use crate::http::access::purse::Purse;

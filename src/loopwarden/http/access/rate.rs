@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use loopwarden_log::clock::Stopwatch;
 
 use crate::http::access::purse::Purse;
+use crate::http::access::rule::Group;
 use crate::http::listener::seats::payer;
-use crate::http::routes::Group;
 
 /// A thousandth of a request.
 const MILLI: u64 = 1_000;

@@ -8,7 +8,6 @@ use loopwarden_guard::{Answer, BadCheck, Check, Dropped, Guard, Knowledge, Opene
 use loopwarden_log::LogError;
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::embedded::EmbeddedBroker;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::clock;
@@ -19,8 +18,6 @@ use crate::http::check::embedded::{self, EmbeddedSink};
 use crate::input_quality::InputQuality;
 use crate::telemetry::guard::GuardReport;
 
-/// Bodies on their way in, together. Bytes.
-const BODIES_BYTES_MAX: usize = 64 << 20;
 /// An answer leaves so much before the caller gives up, or a tenth of its wait where that is more.
 const MARGIN_MIN: Duration = Duration::from_millis(5);
 
@@ -35,7 +32,6 @@ pub struct Desk {
     guard: Arc<Mutex<Guard>>,
     sink: Sink,
     event_bytes_max: usize,
-    bodies: Arc<Semaphore>,
     quality: Arc<InputQuality>,
 }
 
@@ -58,19 +54,15 @@ impl Desk {
     ) -> Result<Self, LogError> {
         let guard = Arc::new(Mutex::new(Guard::new(Options { event_bytes_max, ..Options::default() })));
         let sink = EmbeddedSink::start(broker, backlog, &guard)?;
-        Ok(Self::new(guard, Sink::Embedded(sink), event_bytes_max, quality))
+        Ok(Self { guard, sink: Sink::Embedded(sink), event_bytes_max, quality })
     }
 
     /// Of a process beside an agent. It learns of verdicts by [`Desk::feed`], and hands on events by `send`.
     #[must_use]
     pub fn beside(options: Options, source: Source, send: Send) -> Self {
         let guard = Arc::new(Mutex::new(Guard::new(options)));
-        Self::new(guard, Sink::Beside(BesideSink::new(source, send)), options.event_bytes_max, Arc::default())
-    }
-
-    fn new(guard: Arc<Mutex<Guard>>, sink: Sink, event_bytes_max: usize, quality: Arc<InputQuality>) -> Self {
-        let bodies = Arc::new(Semaphore::new((BODIES_BYTES_MAX / event_bytes_max.max(1)).max(1)));
-        Self { guard, sink, event_bytes_max, bodies, quality }
+        let sink = Sink::Beside(BesideSink::new(source, send));
+        Self { guard, sink, event_bytes_max: options.event_bytes_max, quality: Arc::default() }
     }
 
     /// Tells the guard of verdicts.
@@ -128,13 +120,8 @@ impl Desk {
     }
 
     /// Who sends, and how much of it can be compared.
-    pub(in crate::http) fn quality(&self) -> &InputQuality {
-        &self.quality
-    }
-
-    /// Room for one more body.
-    pub(in crate::http) fn body_permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.bodies).try_acquire_owned().ok()
+    pub(in crate::http) fn quality(&self) -> Arc<InputQuality> {
+        Arc::clone(&self.quality)
     }
 
     fn guard(&self) -> MutexGuard<'_, Guard> {
@@ -160,7 +147,7 @@ impl Desk {
         let is_recorded = check.record;
         let mut opened = self.guard().open(check, now())?;
         if is_recorded && opened.phase == Phase::After {
-            self.quality.note(std::iter::once((opened.who.session_id.as_str(), source)));
+            self.quality.note(std::iter::once((opened.agent.session_id.as_str(), source)));
         }
         let (mut taken, mut is_known) = (Ok(()), true);
         if let (Sink::Embedded(sink), Phase::After | Phase::Turn) = (&self.sink, opened.phase) {
@@ -176,7 +163,7 @@ impl Desk {
         if !events.is_empty() {
             taken = taken.and(match &self.sink {
                 // A disk that does not answer holds up nobody either.
-                Sink::Embedded(sink) => match timeout(deadline.left(), sink.record(&opened.who.tenant, events)).await {
+                Sink::Embedded(sink) => match timeout(deadline.left(), sink.record(&opened.agent.tenant, events)).await {
                     Ok(recorded) => recorded.map(drop),
                     Err(_) => Err(Dropped::Unavailable),
                 },
@@ -204,7 +191,7 @@ impl Desk {
         let now = now();
         let knowledge = match &self.sink {
             Sink::Embedded(sink) => {
-                let knowledge = embedded::knowledge(sink.late_ms(&opened.who.session_id));
+                let knowledge = embedded::knowledge(sink.late_ms(&opened.agent.session_id));
                 Knowledge { as_of: knowledge.as_of.filter(|_| is_known), ..knowledge }
             }
             Sink::Beside(sink) => sink.knowledge(),
@@ -219,7 +206,7 @@ async fn record_and_await(sink: &EmbeddedSink, opened: &mut Opened) -> Result<()
         return Ok(());
     }
     let _hurry = sink.hurry();
-    let places = sink.record(&opened.who.tenant, events).await?;
+    let places = sink.record(&opened.agent.tenant, events).await?;
     sink.settled(&places).await;
     Ok(())
 }

@@ -6,9 +6,7 @@ mod beside;
 pub(super) mod desk;
 mod embedded;
 
-use std::error::Error;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
@@ -18,42 +16,35 @@ use axum::response::Response;
 pub use beside::Send;
 pub use desk::Desk;
 pub(super) use embedded::{APPENDS, LOOK_UPS};
-use http_body_util::LengthLimitError;
 use loopwarden_core::event::Reason;
 use loopwarden_guard::{BadCheck, Check};
 use loopwarden_log::clock::Stopwatch;
-use tokio::time::timeout;
 
 use crate::http::access::principal::Principal;
 use crate::http::answer;
 use crate::http::answer::Refusal;
+use crate::http::listener::body::BodyLimit;
 use crate::http::shared::Shared;
 
 /// What an envelope may take besides its event. Bytes.
 const ENVELOPE_BYTES_MAX: usize = 16 * 1024;
-/// Wait for a complete body: an agent waits for the answer, and gave up long before.
-const BODY_WAIT: Duration = Duration::from_secs(10);
 
-/// Answers on the listener of a process that has a log of its own.
+/// Reads a check, answers it.
 pub(super) async fn post(
     State(shared): State<Arc<Shared>>,
     Extension(who): Extension<Principal>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let desk = shared.desk.as_ref().ok_or_else(answer::embedded_only)?;
-    respond((desk, &who), &headers, body).await
-}
-
-/// Reads a check, answers it.
-pub(super) async fn respond((desk, who): (&Desk, &Principal), headers: &HeaderMap, body: Body) -> Result<Response, Refusal> {
+    let desk = shared.desk()?;
     let since = Stopwatch::start();
     if headers.get(header::CONTENT_TYPE).is_some_and(|media| !is_json(media.as_bytes())) {
         let message = "content-type must be application/json";
         return Err(answer::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message).into());
     }
-    let (body, _memory) = collect(desk, body).await?;
-    let check = Check::read(&body).and_then(|check| desk.admitted(who, check)).map_err(|bad| refused(&bad))?;
+    let limit = BodyLimit { bytes_max: desk.event_bytes_max() + ENVELOPE_BYTES_MAX, what: "a check", advice: "" };
+    let (body, _memory) = shared.checks.collect(&headers, body, limit).await?;
+    let check = Check::read(&body).and_then(|check| desk.admitted(&who, check)).map_err(|bad| refused(&bad))?;
     drop(body);
     let answer = desk.answer(check, since, "checks").await.map_err(|bad| refused(&bad))?;
     // Its own type, which serialises.
@@ -64,27 +55,6 @@ pub(super) async fn respond((desk, who): (&Desk, &Principal), headers: &HeaderMa
 fn is_json(media: &[u8]) -> bool {
     let name = media.split(|byte| *byte == b';').next().unwrap_or_default();
     name.trim_ascii().eq_ignore_ascii_case(b"application/json")
-}
-
-/// The body, as far as its bounds and the memory for all bodies allow.
-pub(super) async fn collect(desk: &Desk, body: Body) -> Result<(Vec<u8>, tokio::sync::OwnedSemaphorePermit), Refusal> {
-    let bytes_max = desk.event_bytes_max() + ENVELOPE_BYTES_MAX;
-    let memory = desk.body_permit().ok_or_else(answer::busy)?;
-    let read = timeout(BODY_WAIT, axum::body::to_bytes(body, bytes_max)).await;
-    match read {
-        Ok(Ok(bytes)) => Ok((bytes.to_vec(), memory)),
-        Ok(Err(error)) if is_too_large(&error) => {
-            let message = format!("a check may have {bytes_max} bytes");
-            Err(answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).into())
-        }
-        Ok(Err(_)) => Err(answer::bad_request("the body ended early").into()),
-        Err(_) => Err(answer::error(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not come in time").into()),
-    }
-}
-
-/// Whether a body was refused for its length, not for its connection.
-fn is_too_large(error: &axum::Error) -> bool {
-    error.source().is_some_and(<dyn Error>::is::<LengthLimitError>)
 }
 
 /// What is wrong with a check, with its place.

@@ -1,26 +1,59 @@
 //! Appends to the embedded log: finds room for them, waits until they are on disk, and says why they are not.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::net::IpAddr;
 
 use axum::http::StatusCode;
+use loopwarden_core::event::Header;
 use loopwarden_core::limits;
 use loopwarden_log::LogError;
-use loopwarden_log::embedded::{Append, EmbeddedBroker, Written};
+use loopwarden_log::embedded::{Append, Written};
+use loopwarden_sources::Made;
 use tokio::time::timeout;
 
 use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::backlog::{Appended, Backlog, Sender};
+use crate::http::backlog::{Appended, Sender, tenant_of};
 use crate::http::shared::Embedded;
 
-/// Appends events for which there is room, each with its session and its sender.
-pub(crate) fn append<'a>(
-    (broker, backlog): (&EmbeddedBroker, &Arc<Backlog>),
-    events: &[Append<'_>],
-    senders: impl Iterator<Item = (&'a str, Sender<'a>)>,
+/// An event on its way in.
+pub(crate) struct Keyed<'a> {
+    /// Its session.
+    pub(crate) key: String,
+    /// As the event names it; empty: none.
+    pub(crate) tenant: String,
+    pub(crate) value: Cow<'a, [u8]>,
+    /// Who reports the end of a call with it; none where it is no such event.
+    pub(crate) ends_call_of: Option<&'static str>,
+    /// It is an act of a person.
+    pub(crate) is_reset: bool,
+}
+
+impl From<Made> for Keyed<'_> {
+    fn from(made: Made) -> Self {
+        let (ends_call_of, tenant) = (made.ends_call_of(), tenant_of(&made.json));
+        Self { ends_call_of, tenant, key: made.session_id, value: Cow::Owned(made.json), is_reset: false }
+    }
+}
+
+/// Appends events that came from an address, if there is room for all of them.
+pub(crate) fn append(
+    log: &Embedded,
+    events: &[Keyed<'_>],
+    headers: &[Header<'_>],
+    (ip, now_ms): (IpAddr, i64),
 ) -> Result<(Written, Appended), Refusal> {
-    let admitted = backlog.admit(senders).map_err(answer::full)?;
-    let (places, written) = broker.append_unsynced(events).map_err(|error| refused(&error))?;
+    let peer = ip.to_string();
+    let senders = events.iter().map(|event| (event.key.as_str(), Sender { tenant: &event.tenant, peer: &peer }));
+    let admitted = log.backlog.admit(senders).map_err(answer::full)?;
+    let appends = events.iter().map(|Keyed { key, value, .. }| Append {
+        key: key.as_bytes(),
+        value,
+        headers: headers.to_vec(),
+        timestamp_ms: now_ms,
+    });
+    let appends: Vec<Append<'_>> = appends.collect();
+    let (places, written) = log.broker.append_unsynced(&appends).map_err(|error| refused(&error))?;
     Ok((written, admitted.appended(&places)))
 }
 

@@ -12,19 +12,18 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use loopwarden_core::event::{EventKind, EventTime, Header, Reason, RecordMeta, RecordOffset, Rejected, allowed, decode};
-use loopwarden_ingest::cloudevents::{self, Transport};
-use loopwarden_ingest::{Grant, Made, Senders, mapping, native};
-use loopwarden_log::embedded::Append;
+use loopwarden_sources::cloudevents::{self, Transport};
+use loopwarden_sources::{Grant, Made, NATIVE_FORM, Senders, mapping};
 use serde_json::{Value, json};
 
 use crate::http::access::principal::Principal;
 use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::backlog::{Sender, tenant_of};
-use crate::http::intake::durable::{append, durable};
-use crate::http::listener::body::collect;
+use crate::http::backlog::tenant_of;
+use crate::http::intake::durable::{Keyed, append, durable};
+use crate::http::listener::body::BodyLimit;
 use crate::http::listener::connection::Peer;
-use crate::http::shared::Shared;
+use crate::http::shared::Process;
 use crate::{clock, limits};
 
 /// Longest header that is carried along. Bytes.
@@ -49,50 +48,43 @@ enum Form {
 
 /// Answers.
 pub(crate) async fn post(
-    State(shared): State<Arc<Shared>>,
+    State(process): State<Arc<Process>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     Extension(who): Extension<Principal>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
+    let log = process.log()?;
     let form = form(&headers)?;
-    let (body, memory) = collect(&shared, &headers, body).await?;
+    let (body, memory) = process.shared.bodies.collect(&headers, body, BodyLimit::OF_EVENTS).await?;
     let traceparent = headers.get("traceparent").map(|value| value.as_bytes().to_vec());
     let traceparent = traceparent.filter(|value| value.len() <= TRACEPARENT_BYTES_MAX);
     let about = (form == Form::CloudEvents).then_some(headers);
-    let (broker, backlog, shared_too) = (embedded.broker.clone(), Arc::clone(&embedded.backlog), Arc::clone(&shared));
-    let appended = answer::blocking(&embedded.appends, move || {
-        let _memory = memory;
+    let process_too = Arc::clone(&process);
+    let appended = answer::blocking(&log.appends, move || {
+        let (process, _memory) = (process_too, memory);
         let headers: Vec<Header<'_>> = traceparent.iter().map(|value| ("traceparent", Some(value.as_slice()))).collect();
         let now_ms = clock::now_ms();
         let sorted = match &about {
-            Some(about) => cloud_events(&shared_too, &who, about, &body, now_ms)?,
-            None => sort((&shared_too, &who.grant()), form, &body, &headers, now_ms)?,
+            Some(about) => cloud_events(&process, &who, about, &body, now_ms)?,
+            None => sort((&process, &who.grant()), form, &body, &headers, now_ms)?,
         };
-        let appends: Vec<Append<'_>> = sorted
-            .events
-            .iter()
-            .map(|Keyed { key, value, .. }| Append { key: key.as_bytes(), value, headers: headers.clone(), timestamp_ms: now_ms })
-            .collect();
-        shared_too.quality.count(&sorted.senders);
-        if appends.is_empty() {
+        process.shared.quality.count(&sorted.senders);
+        if sorted.events.is_empty() {
             return Ok::<_, Refusal>((0, None, sorted.rejected, sorted.left_out));
         }
-        let peer = peer.ip.to_string();
-        let senders = sorted.events.iter().map(|event| (event.key.as_str(), Sender { tenant: &event.tenant, peer: &peer }));
-        let written = append((&broker, &backlog), &appends, senders)?;
+        let written = append(process.log()?, &sorted.events, &headers, (peer.ip, now_ms))?;
         let ended = sorted.events.iter().filter_map(|event| event.ends_call_of.map(|source| (event.key.as_str(), source)));
-        shared_too.quality.note(ended);
+        process.shared.quality.note(ended);
         let resets = sorted.events.iter().filter(|event| event.is_reset).count();
         if resets > 0 {
             tracing::info!(actor = &*who.name, resets, "what was counted is to be forgotten");
         }
-        Ok((appends.len(), Some(written), sorted.rejected, sorted.left_out))
+        Ok((sorted.events.len(), Some(written), sorted.rejected, sorted.left_out))
     });
     let (accepted, written, rejected, left_out) = appended.await??;
     if let Some(written) = written {
-        durable(embedded, written).await?;
+        durable(log, written).await?;
     }
     // Whoever looks at the status only must not take a lost event for an accepted one.
     let is_lost = accepted == 0 && left_out == 0;
@@ -124,25 +116,6 @@ fn form(headers: &HeaderMap) -> Result<Form, Refusal> {
     }
 }
 
-/// An event on its way in.
-struct Keyed<'a> {
-    key: String,
-    /// As the event names it; empty: none.
-    tenant: String,
-    value: Cow<'a, [u8]>,
-    /// Who reports the end of a call with it; none where it is no such event.
-    ends_call_of: Option<&'static str>,
-    /// It is an act of a person.
-    is_reset: bool,
-}
-
-impl From<Made> for Keyed<'_> {
-    fn from(made: Made) -> Self {
-        let (ends_call_of, tenant) = (made.ends_call_of(), tenant_of(&made.json));
-        Self { ends_call_of, tenant, key: made.session_id, value: Cow::Owned(made.json), is_reset: false }
-    }
-}
-
 /// Events with their keys, and what is none.
 #[derive(Default)]
 struct Sorted<'a> {
@@ -164,26 +137,27 @@ impl<'a> Sorted<'a> {
 }
 
 fn sort<'a>(
-    (shared, grant): (&Shared, &Grant),
+    (process, grant): (&Process, &Grant),
     form: Form,
     body: &'a [u8],
     headers: &[Header<'a>],
     now_ms: i64,
 ) -> Result<Sorted<'a>, Refusal> {
+    let event_bytes_max = process.shared.event_bytes_max;
     let meta = RecordMeta {
-        topic: &shared.topic,
+        topic: &process.topic,
         partition: 0,
         offset: RecordOffset(0),
         timestamp: EventTime(now_ms),
         key: None,
         headers: headers.to_vec(),
-        value_bytes_max: shared.event_bytes_max,
+        value_bytes_max: event_bytes_max,
     };
     let mut senders = Senders::default();
     let mut read = |value: &'a [u8]| -> Result<Option<Keyed<'a>>, Rejected> {
         let rejected = match decode(Some(value), &meta) {
             Ok(event) => {
-                let ends_call_of = matches!(event.kind, EventKind::Tool(..) | EventKind::ToolResult(_)).then_some(native::FORM);
+                let ends_call_of = matches!(event.kind, EventKind::Tool(..) | EventKind::ToolResult(_)).then_some(NATIVE_FORM);
                 let is_reset = matches!(event.kind, EventKind::Reset(_));
                 let admitted = grant.admit(&event, value, &meta)?;
                 // A grant may fill in the tenant.
@@ -196,9 +170,9 @@ fn sort<'a>(
             }
             Err(rejected) => rejected,
         };
-        match shared.mapping.as_ref().filter(|mapping| mapping.is_foreign(value)) {
+        match process.mapping.as_ref().filter(|mapping| mapping.is_foreign(value)) {
             Some(mapping) => {
-                let made = mapping.map(value, EventTime(now_ms), shared.event_bytes_max);
+                let made = mapping.map(value, EventTime(now_ms), event_bytes_max);
                 senders.count((mapping::FORM, ""), Made::became(&made));
                 let Some(mut made) = made? else { return Ok(None) };
                 made.json = grant.admitted(made.json, &meta)?;
@@ -219,7 +193,7 @@ fn sort<'a>(
             }
             // Lines under the name of one document are common; one broken document over several lines is one.
             Err(rejected) if !is_lines(body, &rejected) => {
-                sorted.rejected.push(rejection(0, &rejected, shared.event_bytes_max));
+                sorted.rejected.push(rejection(0, &rejected, event_bytes_max));
                 return if body.is_empty() { Err(empty()) } else { Ok(sorted) };
             }
             Err(_) => {}
@@ -233,7 +207,7 @@ fn sort<'a>(
         }
         match read(line) {
             Ok(found) => sorted.add(found),
-            Err(rejected) => sorted.rejected.push(rejection(index, &rejected, shared.event_bytes_max)),
+            Err(rejected) => sorted.rejected.push(rejection(index, &rejected, event_bytes_max)),
         }
     }
     let is_empty = sorted.events.is_empty() && sorted.rejected.is_empty() && sorted.left_out == 0;
@@ -242,23 +216,24 @@ fn sort<'a>(
 
 /// The events of CloudEvents, with what is none.
 fn cloud_events(
-    shared: &Shared,
+    process: &Process,
     who: &Principal,
     headers: &HeaderMap,
     body: &[u8],
     now_ms: i64,
 ) -> Result<Sorted<'static>, Refusal> {
+    let event_bytes_max = process.shared.event_bytes_max;
     let headers: Vec<(&str, &[u8])> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
     let now = EventTime(now_ms);
-    let read = cloudevents::read(Transport::Http, &headers, body, shared.mapping.as_ref(), now, shared.event_bytes_max);
+    let read = cloudevents::read(Transport::Http, &headers, body, process.mapping.as_ref(), now, event_bytes_max);
     let batch = read.map_err(|fault| answer::error(StatusCode::BAD_REQUEST, fault.code(), fault.to_string()))?;
     let mut batch = batch.ok_or_else(empty)?;
     if batch.records > limits::HTTP_EVENTS_MAX {
         let message = format!("a request may have {} events; send several", limits::HTTP_EVENTS_MAX);
         return Err(answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_many_events", message).into());
     }
-    who.admit_batch(&mut batch, now, shared.event_bytes_max);
-    let rejected = batch.refused.iter().map(|refused| rejection(refused.index, &refused.rejected, shared.event_bytes_max));
+    who.admit_batch(&mut batch, now, event_bytes_max);
+    let rejected = batch.refused.iter().map(|refused| rejection(refused.index, &refused.rejected, event_bytes_max));
     let rejected = rejected.collect();
     let events = batch.events.into_iter().map(Keyed::from).collect();
     Ok(Sorted { events, rejected, left_out: batch.ignored, senders: batch.senders })

@@ -16,9 +16,9 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use futures_util::stream;
 use loopwarden_core::event::{Stage, TaskId};
-use loopwarden_ingest::Tenants;
 use loopwarden_log::LogError;
 use loopwarden_log::embedded::{EmbeddedEvent, EmbeddedReader};
+use loopwarden_sources::Tenants;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
@@ -27,7 +27,7 @@ use crate::http::access::principal::Principal;
 use crate::http::answer;
 use crate::http::answer::Refusal;
 use crate::http::listener::phase::Answering;
-use crate::http::shared::Shared;
+use crate::http::shared::Process;
 use crate::http::views::query::{Pairs, Parameters};
 
 /// Lines are sent in pieces of about so many bytes.
@@ -119,14 +119,14 @@ fn put(piece: &mut Vec<u8>, event: &EmbeddedEvent, topic: &str, partition: u32) 
 
 /// Answers.
 pub(crate) async fn get(
-    State(shared): State<Arc<Shared>>,
+    State(process): State<Arc<Process>>,
     Extension(answering): Extension<Answering>,
     Extension(who): Extension<Principal>,
     Query(pairs): Pairs,
 ) -> Result<Response, Refusal> {
-    let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
+    let embedded = process.log()?;
     let query = Parameters::of(&pairs, &["session_id"]).map_err(answer::bad_request)?;
-    let permit = shared.take_stream("too many clients read")?;
+    let permit = process.take_stream("too many clients read")?;
     let places = (0..embedded.broker.partitions().session).map(|partition| {
         let task = TaskId { stage: Stage::Session, partition };
         let range = embedded.broker.input_range(task);
@@ -135,21 +135,21 @@ pub(crate) async fn get(
     let export = Export {
         reader: embedded.reader.clone(),
         places: places.collect(),
-        topic: shared.topic.clone(),
+        topic: process.topic.clone(),
         session_id: query.get("session_id").map(str::to_owned),
         tenants: who.tenants,
     };
-    let pieces = stream::unfold(Some((export, Arc::clone(&shared), permit, answering)), next);
+    let pieces = stream::unfold(Some((export, Arc::clone(&process), permit, answering)), next);
     Ok(answer::with_type(StatusCode::OK, "application/x-ndjson", Body::from_stream(pieces)))
 }
 
 /// An export, and what it holds as long as it goes on.
-type Going = (Export, Arc<Shared>, OwnedSemaphorePermit, Answering);
+type Going = (Export, Arc<Process>, OwnedSemaphorePermit, Answering);
 
 /// An error cuts the answer: whoever reads it must not take a part for all of it.
 async fn next(going: Option<Going>) -> Option<(io::Result<Vec<u8>>, Option<Going>)> {
-    let (mut export, shared, permit, answering) = going?;
-    let embedded = shared.embedded.as_ref()?;
+    let (mut export, process, permit, answering) = going?;
+    let embedded = process.embedded.as_ref()?;
     loop {
         let read = answer::blocking(&embedded.reads, move || {
             let piece = export.piece();
@@ -160,7 +160,7 @@ async fn next(going: Option<Going>) -> Option<(io::Result<Vec<u8>>, Option<Going
         match piece {
             Ok(Some(piece)) if piece.is_empty() => {}
             Ok(Some(piece)) => {
-                let going = (export, Arc::clone(&shared), permit, answering);
+                let going = (export, Arc::clone(&process), permit, answering);
                 return Some((Ok(piece), Some(going)));
             }
             Ok(None) => return None,

@@ -12,68 +12,111 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, post};
 use loopwarden_core::event::EventTime;
 use loopwarden_guard::Record;
-use loopwarden_ingest::otlp::{Form, Signal, failure, success};
-use loopwarden_ingest::{Batch, Fault, Made};
-use loopwarden_log::embedded::Append;
+use loopwarden_sources::otlp::{Form, Signal, failure, success};
+use loopwarden_sources::{Batch, Fault, Made};
 
 use crate::clock;
 use crate::http::access::principal::Principal;
 use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::backlog::{Sender, tenant_of};
-use crate::http::check::Desk;
-use crate::http::intake::durable::{append, durable};
-use crate::http::intake::hooks;
-use crate::http::intake::otlp_sessions::Exports;
-use crate::http::listener::body::collect;
+use crate::http::intake::durable::{Keyed, append, durable};
+use crate::http::listener::body::{BodyLimit, Memory};
 use crate::http::listener::connection::Peer;
-use crate::http::shared::Shared;
+use crate::http::shared::{Process, Shared, Sidecar};
 
-/// What answers exports of a signal; without one they are of metrics.
-pub(crate) fn exports(signal: Option<Signal>) -> MethodRouter<Arc<Shared>> {
-    let answer = async move |State(shared): State<Arc<Shared>>,
+/// Answers exports to a process, whose log takes their events. Without a signal they are of metrics.
+pub(crate) fn to_log(signal: Option<Signal>) -> MethodRouter<Arc<Process>> {
+    let answer = async move |State(process): State<Arc<Process>>,
                              ConnectInfo(peer): ConnectInfo<Peer>,
                              Extension(who): Extension<Principal>,
                              headers: HeaderMap,
                              body: Body| {
         match form(&headers) {
-            Ok(form) => answered(form, signal, take((&shared, who), signal, (form, peer.ip), &headers, body).await),
+            Ok(form) => answered(form, signal, append_all((&process, who, peer.ip), (signal, form), &headers, body).await),
             Err(refusal) => refusal.into_response(),
         }
     };
     post(answer)
 }
 
-/// Answers an export on the listener of a guard. Where there is no room for all of its events, the exporter sends it again.
-pub(crate) async fn beside(
-    at: (Arc<Desk>, Arc<Exports>, Principal),
-    signal: Option<Signal>,
-    headers: &HeaderMap,
-    body: Body,
-) -> Response {
-    match form(headers) {
-        Ok(form) => answered(form, signal, hand_on(at, signal, form, headers, body).await),
-        Err(refusal) => refusal.into_response(),
+/// Answers exports to a guard, whose queue takes their events. Where there is no room for all of them, the exporter sends them again.
+pub(crate) fn to_queue(signal: Option<Signal>) -> MethodRouter<Arc<Sidecar>> {
+    let answer =
+        async move |State(sidecar): State<Arc<Sidecar>>, Extension(who): Extension<Principal>, headers: HeaderMap, body: Body| {
+            match form(&headers) {
+                Ok(form) => answered(form, signal, hand_on((&sidecar, who), (signal, form), &headers, body).await),
+                Err(refusal) => refusal.into_response(),
+            }
+        };
+    post(answer)
+}
+
+/// An export as it was sent.
+struct Export {
+    what: (Signal, Form),
+    is_gzip: bool,
+    body: Vec<u8>,
+    _memory: Memory,
+}
+
+impl Export {
+    /// Takes a body. None where it is of metrics, which are dropped.
+    async fn collect(
+        shared: &Shared,
+        (signal, form): (Option<Signal>, Form),
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<Option<Self>, Refusal> {
+        let is_gzip = is_gzip(headers)?;
+        let (body, memory) = shared.bodies.collect(headers, body, BodyLimit::OF_EVENTS).await?;
+        Ok(signal.map(|signal| Self { what: (signal, form), is_gzip, body, _memory: memory }))
+    }
+
+    /// Its events, as far as who sends them may report them.
+    fn read(&self, shared: &Shared, who: &Principal, now: EventTime) -> Result<Batch, Refusal> {
+        let Shared { exports, event_bytes_max, quality, .. } = shared;
+        let read = exports.read(self.what, (&self.body, self.is_gzip), now, *event_bytes_max, quality);
+        let mut batch = read.map_err(unreadable)?;
+        who.admit_batch(&mut batch, now, *event_bytes_max);
+        Ok(batch)
     }
 }
 
-async fn hand_on(
-    (desk, exports, who): (Arc<Desk>, Arc<Exports>, Principal),
-    signal: Option<Signal>,
-    form: Form,
+/// Its events are on disk.
+async fn append_all(
+    (process, who, ip): (&Arc<Process>, Principal, IpAddr),
+    what: (Option<Signal>, Form),
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Batch, Refusal> {
-    let is_gzip = is_gzip(headers)?;
-    let (body, memory) = hooks::collect(&desk, headers, body).await?;
-    let Some(signal) = signal else { return Ok(Batch::default()) };
-    // Checks are answered meanwhile.
-    let read = tokio::task::spawn_blocking(move || {
-        let _memory = memory;
-        let now = EventTime(clock::now_ms());
-        let read = exports.read((signal, form), (&body, is_gzip), now, desk.event_bytes_max(), desk.quality());
-        let mut batch = read.map_err(unreadable)?;
-        who.admit_batch(&mut batch, now, desk.event_bytes_max());
+    let log = process.log()?;
+    let Some(export) = Export::collect(&process.shared, what, headers, body).await? else { return Ok(Batch::default()) };
+    let process = Arc::clone(process);
+    let appended = answer::blocking(&log.appends, move || {
+        let now_ms = clock::now_ms();
+        let mut batch = export.read(&process.shared, &who, EventTime(now_ms))?;
+        let events: Vec<Keyed<'_>> = std::mem::take(&mut batch.events).into_iter().map(Keyed::from).collect();
+        let written = if events.is_empty() { None } else { Some(append(process.log()?, &events, &[], (ip, now_ms))?) };
+        Ok::<_, Refusal>((batch, written))
+    });
+    let (batch, written) = appended.await??;
+    if let Some(written) = written {
+        durable(log, written).await?;
+    }
+    Ok(batch)
+}
+
+/// Its events wait to be sent on. Checks are answered meanwhile.
+async fn hand_on(
+    (sidecar, who): (&Arc<Sidecar>, Principal),
+    what: (Option<Signal>, Form),
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Batch, Refusal> {
+    let Some(export) = Export::collect(&sidecar.shared, what, headers, body).await? else { return Ok(Batch::default()) };
+    let (shared, desk) = (Arc::clone(&sidecar.shared), Arc::clone(&sidecar.desk));
+    let handed_on = answer::blocking(&sidecar.reads, move || {
+        let mut batch = export.read(&shared, &who, EventTime(clock::now_ms()))?;
         let record = |made: Made| Record {
             session_id: made.session_id,
             // It was read as JSON, which is UTF-8.
@@ -83,8 +126,7 @@ async fn hand_on(
         desk.hand_on(&records).map_err(|_| answer::busy())?;
         Ok::<_, Refusal>(batch)
     });
-    let gone = |_| answer::error(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the export could not be read");
-    read.await.map_err(gone)?
+    handed_on.await?
 }
 
 fn answered(form: Form, signal: Option<Signal>, taken: Result<Batch, Refusal>) -> Response {
@@ -125,56 +167,6 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
             Err(answer::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", message).into())
         }
     }
-}
-
-/// Takes a body; its events are on disk.
-async fn take(
-    (shared, who): (&Arc<Shared>, Principal),
-    signal: Option<Signal>,
-    (form, ip): (Form, IpAddr),
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<Batch, Refusal> {
-    let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
-    let is_gzip = is_gzip(headers)?;
-    let (body, memory) = collect(shared, headers, body).await?;
-    let Some(signal) = signal else { return Ok(Batch::default()) };
-    let (broker, backlog, shared_too) = (embedded.broker.clone(), Arc::clone(&embedded.backlog), Arc::clone(shared));
-    let appended = answer::blocking(&embedded.appends, move || {
-        let _memory = memory;
-        let now_ms = clock::now_ms();
-        let Shared { exports, event_bytes_max, quality, .. } = &*shared_too;
-        let read = exports.read((signal, form), (&body, is_gzip), EventTime(now_ms), *event_bytes_max, quality);
-        let mut batch = read.map_err(unreadable)?;
-        who.admit_batch(&mut batch, EventTime(now_ms), *event_bytes_max);
-        let written = {
-            let appends: Vec<Append<'_>> = batch
-                .events
-                .iter()
-                .map(|Made { session_id, json, .. }| Append {
-                    key: session_id.as_bytes(),
-                    value: json,
-                    headers: Vec::new(),
-                    timestamp_ms: now_ms,
-                })
-                .collect();
-            if appends.is_empty() {
-                None
-            } else {
-                let tenants: Vec<String> = batch.events.iter().map(|made| tenant_of(&made.json)).collect();
-                let peer = ip.to_string();
-                let senders = batch.events.iter().zip(&tenants);
-                let senders = senders.map(|(made, tenant)| (made.session_id.as_str(), Sender { tenant, peer: &peer }));
-                Some(append((&broker, &backlog), &appends, senders)?)
-            }
-        };
-        Ok::<_, Refusal>((batch, written))
-    });
-    let (batch, written) = appended.await??;
-    if let Some(written) = written {
-        durable(embedded, written).await?;
-    }
-    Ok(batch)
 }
 
 fn unreadable(fault: Fault) -> Response {

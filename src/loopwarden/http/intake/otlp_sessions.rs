@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use loopwarden_core::event::EventTime;
-use loopwarden_ingest::otlp::{FORM, Form, Signal, read};
-use loopwarden_ingest::{Batch, Fault, Sessions, inflate, limits};
+use loopwarden_sources::otlp::{FORM, Form, Signal, read};
+use loopwarden_sources::{Batch, Fault, Sessions, inflate, limits};
 
 use crate::input_quality::InputQuality;
 

@@ -3,7 +3,7 @@
 //! The gate tells a connection when a request is being answered; whatever is read outside of that is a head, and has a deadline.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -13,9 +13,9 @@ use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use loopwarden_core::limits;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Sleep, sleep};
 
+use crate::http::listener::endpoint::{Accepted, Endpoint, Ends, Socket, Stream};
 use crate::http::listener::peer;
 use crate::http::listener::phase::{Answering, Phase};
 use crate::http::listener::seats::{Room, Seat, Seats};
@@ -25,61 +25,56 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections, as long as there is a place for one more.
 pub(crate) struct Listener {
-    tcp: TcpListener,
-    address: SocketAddr,
+    socket: Socket,
     seats: Arc<Seats>,
 }
 
 impl Listener {
-    pub(crate) async fn bind(address: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
-        let address = listener.local_addr()?;
-        Ok(Self { tcp: listener, address, seats: Seats::new() })
-    }
-
-    pub(crate) const fn address(&self) -> SocketAddr {
-        self.address
+    /// Binds, and names the endpoint with the port that it got.
+    pub(crate) async fn bind(endpoint: &Endpoint) -> io::Result<(Self, Endpoint)> {
+        let (socket, bound) = Socket::bind(endpoint).await?;
+        Ok((Self { socket, seats: Seats::new() }, bound))
     }
 }
 
 impl axum::serve::Listener for Listener {
     type Io = Connection;
-    type Addr = SocketAddr;
+    type Addr = ();
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
-            match self.tcp.accept().await {
-                Ok((stream, address)) => {
-                    let phase = Arc::default();
-                    // Who finds no place is sent away, and holds up nobody who comes after.
-                    let Some(seat) = self.seats.take(address.ip(), &phase) else { continue };
-                    // Small answers should leave at once; where that cannot be set they leave a little later.
-                    let _ = stream.set_nodelay(true);
-                    return (Connection::new(stream, phase, seat), address);
-                }
-                Err(_) => sleep(ACCEPT_PAUSE).await,
-            }
+            let Ok(Accepted { stream, remote, ends }) = self.socket.accept().await else {
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let ip = remote.map_or(Ipv4Addr::LOCALHOST.into(), |remote| remote.ip().to_canonical());
+            let phase = Arc::default();
+            // Who finds no place is sent away, and holds up nobody who comes after.
+            let Some(seat) = self.seats.take(ip, &phase) else { continue };
+            let room = seat.room();
+            let peer = Peer { ip, is_by_file: remote.is_none(), ends, user: Arc::default(), phase, room };
+            return (Connection::new(stream, peer, seat, Waits::LIMITS), ());
         }
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
-        Ok(self.address)
+        Ok(())
     }
 }
 
 /// The other end, as the gate sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
+    /// Who comes by a socket file is on this host.
     pub(crate) ip: IpAddr,
-    ends: Ends,
+    /// By a socket file: who may open that is known to the operating system.
+    pub(crate) is_by_file: bool,
+    ends: Option<Ends>,
     /// Asked for at most once in a connection.
     user: Arc<OnceLock<Option<u32>>>,
     phase: Arc<Phase>,
     room: Room,
 }
-
-/// Addresses of both ends of a connection; none where the operating system does not tell.
-type Ends = Option<(SocketAddr, SocketAddr)>;
 
 impl Peer {
     /// A request has begun to be answered. Ends with the last clone of what is returned.
@@ -100,10 +95,7 @@ impl Peer {
 
 impl Connected<IncomingStream<'_, Listener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, Listener>) -> Self {
-        let (connection, remote) = (stream.io(), *stream.remote_addr());
-        let ends = connection.stream.local_addr().ok().map(|local| (remote, local));
-        let (phase, room) = (Arc::clone(&connection.phase), connection.seat.room());
-        Self { ip: remote.ip().to_canonical(), ends, user: Arc::default(), phase, room }
+        stream.io().peer.clone()
     }
 }
 
@@ -114,6 +106,10 @@ struct Waits {
     head: Duration,
     /// For some of an answer to be taken.
     write: Duration,
+}
+
+impl Waits {
+    const LIMITS: Self = Self { head: limits::HTTP_HEAD_WAIT, write: limits::HTTP_WRITE_WAIT };
 }
 
 /// The head that is being read.
@@ -150,8 +146,8 @@ impl Head {
 
 /// A connection with its deadlines and its place.
 pub(crate) struct Connection {
-    stream: TcpStream,
-    phase: Arc<Phase>,
+    stream: Box<dyn Stream>,
+    peer: Peer,
     head: Head,
     /// Running while the other end takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
@@ -160,18 +156,14 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    fn new(stream: TcpStream, phase: Arc<Phase>, seat: Seat) -> Self {
-        Self::with_waits(stream, phase, seat, Waits { head: limits::HTTP_HEAD_WAIT, write: limits::HTTP_WRITE_WAIT })
-    }
-
-    fn with_waits(stream: TcpStream, phase: Arc<Phase>, seat: Seat, waits: Waits) -> Self {
+    fn new(stream: Box<dyn Stream>, peer: Peer, seat: Seat, waits: Waits) -> Self {
         let head = Head::new(0, waits.head);
-        Self { stream, phase, head, stalled: None, waits, seat }
+        Self { stream, peer, head, stalled: None, waits, seat }
     }
 
     /// Whether the head that is being read has had its time or its bytes. Registers for the deadline.
     fn head_is_over(&mut self, cx: &mut Context<'_>) -> Option<io::Error> {
-        let number = self.phase.number();
+        let number = self.peer.phase.number();
         if Phase::is_of_answer(number) {
             return None;
         }
@@ -205,7 +197,7 @@ impl Connection {
             }
             return polled;
         }
-        if !self.phase.is_answering() && self.seat.is_lost(cx) {
+        if !self.peer.phase.is_answering() && self.seat.is_lost(cx) {
             return Poll::Ready(Err(displaced()));
         }
         let wait = self.waits.write;
@@ -263,16 +255,18 @@ mod tests {
     use std::future::poll_fn;
     use std::io::{ErrorKind, Read as _, Write as _};
 
+    use tokio::net::TcpListener;
     use tokio::time::timeout;
 
     use super::*;
 
     const SOON: Duration = Duration::from_millis(20);
 
-    fn seated() -> (Arc<Phase>, Seat) {
-        let phase = Arc::default();
-        let seat = Seats::new().take(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), &phase).unwrap();
-        (phase, seat)
+    async fn accepted(listener: &TcpListener, waits: Waits) -> Connection {
+        let (ip, phase) = (Ipv4Addr::LOCALHOST.into(), Arc::default());
+        let seat = Seats::new().take(ip, &phase).unwrap();
+        let peer = Peer { ip, is_by_file: false, ends: None, user: Arc::default(), phase, room: seat.room() };
+        Connection::new(Box::new(listener.accept().await.unwrap().0), peer, seat, waits)
     }
 
     async fn write(connection: &mut Connection, bytes: &[u8]) -> usize {
@@ -289,9 +283,7 @@ mod tests {
     async fn an_answer_that_is_taken_slowly_is_not_cut_by_the_deadline_of_the_next_head() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (phase, seat) = seated();
-        let waits = Waits { head: SOON, write: Duration::from_secs(600) };
-        let mut connection = Connection::with_waits(listener.accept().await.unwrap().0, phase, seat, waits);
+        let mut connection = accepted(&listener, Waits { head: SOON, write: Duration::from_secs(600) }).await;
         // More than all buffers on the way hold.
         let mut rest = &*vec![b'x'; 64 << 20];
         let whole = rest.len();
@@ -314,8 +306,7 @@ mod tests {
     async fn read_all(text: &[u8]) -> io::Result<usize> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (phase, seat) = seated();
-        let mut connection = Connection::new(listener.accept().await.unwrap().0, phase, seat);
+        let mut connection = accepted(&listener, Waits::LIMITS).await;
         let whole = text.to_vec();
         let writer = std::thread::spawn(move || client.write_all(&whole).map(|()| client));
         let mut bytes = vec![0; 64 << 10];

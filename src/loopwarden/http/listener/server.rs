@@ -5,34 +5,40 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use futures_util::FutureExt as _;
 use loopwarden_core::limits;
-use loopwarden_ingest::mapping::Mapping;
 use loopwarden_log::LogError;
 use loopwarden_log::embedded::EmbeddedBroker;
+use loopwarden_sources::mapping::Mapping;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::http::access::door::Door;
-use crate::http::access::rate;
+use crate::http::access::rate::Rates;
 use crate::http::backlog::{Backlog, BacklogLimits};
 use crate::http::check::Desk;
 use crate::http::intake::otlp_sessions::Exports;
-use crate::http::listener::{body, connection, metrics};
-use crate::http::shared::{APPENDS, Embedded, READS, Shared};
+use crate::http::listener::body::Bodies;
+use crate::http::listener::connection::{Listener, Peer};
+use crate::http::listener::endpoint::Endpoint;
+use crate::http::listener::metrics::Counts;
+use crate::http::shared::{APPENDS, Embedded, Process, READS, Shared, Sidecar};
 use crate::http::views::process_status::ProcessStatus;
-use crate::http::{check, router};
+use crate::http::{check, routes};
 use crate::input_quality::InputQuality;
 
 /// Threads that answer. Handlers never block them.
 const WORKERS: usize = 2;
-/// Questions to lanes at once.
+/// Questions to lanes at once; of a guard, exports that are read.
 const ASKS: usize = 4;
+/// Wait for a complete body where an agent waits for the answer: it gave up long before.
+const CHECK_BODY_WAIT: Duration = Duration::from_secs(10);
 /// How long open answers may go on when the process ends.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
-/// What the listener is told once.
+/// What the listener of a process is told once.
 pub struct Options {
     pub listen: SocketAddr,
     /// Who is let in.
@@ -65,21 +71,56 @@ pub struct Server {
     runtime: Runtime,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
-    address: SocketAddr,
-}
-
-impl std::fmt::Debug for Server {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
-    }
+    endpoint: Endpoint,
 }
 
 impl Server {
-    /// Listens and answers.
+    /// Listens and answers for a process.
     ///
     /// # Errors
     /// The address is in use or not ours; threads cannot be started; the embedded log cannot be read.
-    pub fn start(options: Options, warden: Arc<dyn ProcessStatus>) -> Result<Self, StartError> {
+    pub fn of_process(options: Options, status: Arc<dyn ProcessStatus>) -> Result<Self, StartError> {
+        Self::start(&Endpoint::Address(options.listen), |bound, stopping| {
+            // Maybe long before the line that says ready: who waits for a restore may look at how it goes.
+            if let Endpoint::Address(address) = bound {
+                tracing::info!(%address, "listening");
+            }
+            let Options { door, mapping, embedded: broker, event_bytes_max, topic, quality, .. } = options;
+            let (mut desk, mut embedded) = (None, None);
+            if let Some(broker) = broker {
+                let backlog = status.backlog().map_or_else(|| Backlog::open(&broker, BacklogLimits::default()), Ok)?;
+                let quality = Arc::clone(&quality);
+                desk = Some(Arc::new(Desk::embedded(broker.clone(), Arc::clone(&backlog), event_bytes_max, quality)?));
+                embedded = Some(Embedded::new(broker, backlog));
+            }
+            let shared = shared((door, desk), quality, event_bytes_max, false);
+            let (asks, streams) = (Arc::new(Semaphore::new(ASKS)), Arc::new(Semaphore::new(limits::HTTP_STREAMS_MAX)));
+            let process = Process { shared, status, mapping, embedded, topic, asks, streams, stopping };
+            Ok(routes::of_process(&Arc::new(process)))
+        })
+    }
+
+    /// Listens and answers for a guard beside an agent, whose metrics are this text.
+    ///
+    /// # Errors
+    /// The endpoint is taken or not ours; threads cannot be started.
+    pub fn of_guard(
+        endpoint: &Endpoint,
+        door: Door,
+        desk: Arc<Desk>,
+        metrics: impl Fn() -> String + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        Self::start(endpoint, |_, _| {
+            let shared = shared((door, Some(Arc::clone(&desk))), desk.quality(), desk.event_bytes_max(), true);
+            let sidecar = Sidecar { shared, desk, metrics: Box::new(metrics), reads: Arc::new(Semaphore::new(ASKS)) };
+            Ok(routes::of_guard(&Arc::new(sidecar)))
+        })
+    }
+
+    fn start<E: From<io::Error>>(
+        endpoint: &Endpoint,
+        router: impl FnOnce(&Endpoint, watch::Receiver<bool>) -> Result<Router, E>,
+    ) -> Result<Self, E> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .max_blocking_threads(ASKS + READS + APPENDS + check::APPENDS + check::LOOK_UPS)
@@ -87,44 +128,31 @@ impl Server {
             .enable_io()
             .enable_time()
             .build()?;
-        let listener = runtime.block_on(connection::Listener::bind(options.listen))?;
-        let address = listener.address();
-        // Maybe long before the line that says ready: who waits for a restore may look at how it goes.
-        tracing::info!(%address, "listening");
-        let (stop, stopping) = watch::channel(false);
-        let (mut desk, mut embedded) = (None, None);
-        if let Some(broker) = options.embedded {
-            let backlog = warden.backlog().map_or_else(|| Backlog::open(&broker, BacklogLimits::default()), Ok)?;
-            let quality = Arc::clone(&options.quality);
-            desk = Some(Desk::embedded(broker.clone(), Arc::clone(&backlog), options.event_bytes_max, quality)?);
-            embedded = Some(runtime.block_on(async { Embedded::new(broker, backlog) }));
-        }
-        let shared = Arc::new(Shared {
-            warden,
-            mapping: options.mapping,
-            embedded,
-            event_bytes_max: options.event_bytes_max,
-            topic: options.topic,
-            counts: metrics::Counts::default(),
-            rates: rate::Rates::new(options.door.tokens()),
-            door: options.door,
-            asks: Arc::new(Semaphore::new(ASKS)),
-            streams: Arc::new(Semaphore::new(limits::HTTP_STREAMS_MAX)),
-            exports: Exports::default(),
-            quality: options.quality,
-            bodies: Arc::new(Semaphore::new(limits::HTTP_BODIES_BYTES_MAX / body::BODY_UNIT)),
-            stopping: stopping.clone(),
-            desk,
-        });
-        let service = router::router(&shared).into_make_service_with_connect_info::<connection::Peer>();
-        let serve = axum::serve(listener, service).with_graceful_shutdown(is_true(stopping));
-        let serving = runtime.spawn(serve.into_future().map(drop));
-        Ok(Self { runtime, stop, serving, address })
+        let (stop, mut stopping) = watch::channel(false);
+        let (endpoint, serving) = runtime.block_on(async {
+            let (listener, bound) = Listener::bind(endpoint).await?;
+            let service = router(&bound, stopping.clone())?.into_make_service_with_connect_info::<Peer>();
+            let stopped = async move {
+                // An error means that the server was dropped, which ends it too.
+                let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
+            };
+            let serve = axum::serve(listener, service).with_graceful_shutdown(stopped);
+            Ok::<_, E>((bound, tokio::spawn(serve.into_future().map(drop))))
+        })?;
+        Ok(Self { runtime, stop, serving, endpoint })
     }
 
     /// Where it listens: the port is known even where 0 was asked for.
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+    pub const fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The same, where that is an address.
+    pub const fn address(&self) -> Option<SocketAddr> {
+        match self.endpoint {
+            Endpoint::Address(address) => Some(address),
+            Endpoint::Socket(_) => None,
+        }
     }
 
     /// Ends it: streams end, other answers are given if they come soon.
@@ -133,11 +161,30 @@ impl Server {
         let _ = self.stop.send(true);
         let serving = self.serving;
         let _ = self.runtime.block_on(async { tokio::time::timeout(STOP_WAIT, serving).await });
+        if let Endpoint::Socket(path) = &self.endpoint {
+            // Whoever finds it asks nobody, and goes on.
+            let _ = std::fs::remove_file(path);
+        }
         self.runtime.shutdown_timeout(STOP_WAIT);
     }
 }
 
-async fn is_true(mut flag: watch::Receiver<bool>) {
-    // An error means that the server was dropped, which ends it too.
-    let _ = flag.wait_for(|is_set| *is_set).await;
+fn shared(
+    (door, desk): (Door, Option<Arc<Desk>>),
+    quality: Arc<InputQuality>,
+    event_bytes_max: usize,
+    is_for_agents: bool,
+) -> Arc<Shared> {
+    Arc::new(Shared {
+        counts: Counts::of(routes::ROUTES.iter().map(|route| route.path)),
+        rates: Rates::new(door.tokens()),
+        door,
+        bodies: Bodies::new(limits::HTTP_BODY_WAIT),
+        checks: Bodies::new(CHECK_BODY_WAIT),
+        exports: Exports::default(),
+        quality,
+        event_bytes_max,
+        desk,
+        is_for_agents,
+    })
 }

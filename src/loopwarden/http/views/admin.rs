@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use loopwarden_core::limits;
 use loopwarden_lane::Numbered;
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::http::answer::Refusal;
 use crate::http::check::Desk;
-use crate::http::shared::Shared;
+use crate::http::listener::body::BodyLimit;
+use crate::http::shared::Process;
 use crate::http::views::query::Pairs;
 use crate::http::views::{json as view, query, state};
 use crate::http::{Probe, ProcessStatus, answer};
@@ -24,18 +26,18 @@ const FILTER_BYTES_MAX: usize = 4_096;
 type Parameters = Query<BTreeMap<String, String>>;
 
 /// Whether each lane turns.
-pub(crate) async fn livez(State(shared): State<Arc<Shared>>, Query(query): Parameters) -> Response {
-    probe(&shared.warden.live(), &query)
+pub(crate) async fn livez(State(process): State<Arc<Process>>, Query(query): Parameters) -> Response {
+    probe(&process.status.live(), &query)
 }
 
 /// Whether it takes its share.
-pub(crate) async fn readyz(State(shared): State<Arc<Shared>>, Query(query): Parameters) -> Response {
-    probe(&shared.warden.ready(), &query)
+pub(crate) async fn readyz(State(process): State<Arc<Process>>, Query(query): Parameters) -> Response {
+    probe(&process.status.ready(), &query)
 }
 
 /// Whether every task was restored once.
-pub(crate) async fn startupz(State(shared): State<Arc<Shared>>, Query(query): Parameters) -> Response {
-    probe(&shared.warden.started(), &query)
+pub(crate) async fn startupz(State(process): State<Arc<Process>>, Query(query): Parameters) -> Response {
+    probe(&process.status.started(), &query)
 }
 
 /// `ok`, or what is wrong; everything with `?verbose`.
@@ -57,48 +59,48 @@ fn probe(probe: &Probe, query: &BTreeMap<String, String>) -> Response {
 
 /// Asks on a thread that may block.
 async fn ask<T: Send + 'static>(
-    shared: &Arc<Shared>,
+    process: &Arc<Process>,
     question: impl FnOnce(&dyn ProcessStatus) -> T + Send + 'static,
 ) -> Result<T, Refusal> {
-    let warden = Arc::clone(&shared.warden);
-    answer::blocking(&shared.asks, move || question(&*warden)).await
+    let status = Arc::clone(&process.status);
+    answer::blocking(&process.asks, move || question(&*status)).await
 }
 
 type Answer = Result<Response, Refusal>;
 
 /// OpenMetrics.
-pub(crate) async fn metrics(State(shared): State<Arc<Shared>>) -> Answer {
-    let answered = shared.counts.answered();
-    let readers = limits::HTTP_STREAMS_MAX.saturating_sub(shared.streams.available_permits()) as u64;
-    let guard = shared.desk.as_ref().map(Desk::report);
-    let text = ask(&shared, move |warden| warden.metrics(answered, readers, guard)).await?;
-    Ok(answer::with_type(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text))
+pub(crate) async fn metrics(State(process): State<Arc<Process>>) -> Answer {
+    let answered = process.shared.counts.answered();
+    let readers = limits::HTTP_STREAMS_MAX.saturating_sub(process.streams.available_permits()) as u64;
+    let guard = process.shared.desk.as_deref().map(Desk::report);
+    let text = ask(&process, move |status| status.metrics(answered, readers, guard)).await?;
+    Ok(answer::open_metrics(text))
 }
 
 /// Version, revision, policy.
-pub(crate) async fn version(State(shared): State<Arc<Shared>>) -> Response {
-    answer::ok(&shared.warden.version())
+pub(crate) async fn version(State(process): State<Arc<Process>>) -> Response {
+    answer::ok(&process.status.version())
 }
 
 /// Settings in force.
-pub(crate) async fn config(State(shared): State<Arc<Shared>>) -> Answer {
-    Ok(answer::ok(&ask(&shared, <dyn ProcessStatus>::config).await?))
+pub(crate) async fn config(State(process): State<Arc<Process>>) -> Answer {
+    Ok(answer::ok(&ask(&process, <dyn ProcessStatus>::config).await?))
 }
 
 /// The policy in force.
-pub(crate) async fn policy(State(shared): State<Arc<Shared>>) -> Answer {
-    Ok(answer::ok(&ask(&shared, <dyn ProcessStatus>::policy).await?))
+pub(crate) async fn policy(State(process): State<Arc<Process>>) -> Answer {
+    Ok(answer::ok(&ask(&process, <dyn ProcessStatus>::policy).await?))
 }
 
 /// The log filter in force.
-pub(crate) async fn log_filter(State(shared): State<Arc<Shared>>) -> Response {
-    answer::ok(&json!({ "filter": shared.warden.log_filter() }))
+pub(crate) async fn log_filter(State(process): State<Arc<Process>>) -> Response {
+    answer::ok(&json!({ "filter": process.status.log_filter() }))
 }
 
 /// Puts another log filter in force: its text, or `{"filter":"…"}`.
-pub(crate) async fn set_log_filter(State(shared): State<Arc<Shared>>, body: axum::body::Body) -> Response {
-    let wait = limits::HTTP_BODY_WAIT;
-    let Ok(Ok(bytes)) = tokio::time::timeout(wait, axum::body::to_bytes(body, FILTER_BYTES_MAX)).await else {
+pub(crate) async fn set_log_filter(State(process): State<Arc<Process>>, headers: HeaderMap, body: Body) -> Response {
+    let limit = BodyLimit { bytes_max: FILTER_BYTES_MAX, what: "a filter", advice: "" };
+    let Ok((bytes, _memory)) = process.shared.bodies.collect(&headers, body, limit).await else {
         return answer::bad_request(format!("a filter has at most {FILTER_BYTES_MAX} bytes"));
     };
     let text = String::from_utf8_lossy(&bytes);
@@ -115,21 +117,21 @@ pub(crate) async fn set_log_filter(State(shared): State<Arc<Shared>>, body: axum
     if filter.chars().any(char::is_control) {
         return answer::bad_request("a filter is one line without control characters");
     }
-    match shared.warden.set_log_filter(filter) {
-        Ok(()) => answer::ok(&json!({ "filter": shared.warden.log_filter() })),
+    match process.status.set_log_filter(filter) {
+        Ok(()) => answer::ok(&json!({ "filter": process.status.log_filter() })),
         Err(why) => answer::bad_request(why),
     }
 }
 
 /// What the live page shows: numbers, and what is in force; with Kafka, where there is no feed, the last commands of this process.
-pub(crate) async fn overview(State(shared): State<Arc<Shared>>, Query(pairs): Pairs) -> Answer {
+pub(crate) async fn overview(State(process): State<Arc<Process>>, Query(pairs): Pairs) -> Answer {
     let query = query::Parameters::of(&pairs, &["after"]).map_err(answer::bad_request)?;
     let Ok(after) = query.get("after").map_or(Ok(0), str::parse::<u64>) else {
         return Err(answer::bad_request("after is the number of a command").into());
     };
-    let (mut value, (recent, last)) = ask(&shared, move |warden| (warden.overview(), warden.recent(after))).await?;
+    let (mut value, (recent, last)) = ask(&process, move |status| (status.overview(), status.recent(after))).await?;
     let Value::Object(object) = &mut value else { return Ok(answer::ok(&value)) };
-    if let Some(guard) = shared.desk.as_ref().map(Desk::report) {
+    if let Some(guard) = process.shared.desk.as_deref().map(Desk::report) {
         let counts = guard.counts;
         let shown = json!({
             "agents": counts.asking,
@@ -141,18 +143,18 @@ pub(crate) async fn overview(State(shared): State<Arc<Shared>>, Query(pairs): Pa
         });
         object.insert("guard".to_owned(), shown);
     }
-    let rows = if let Some(embedded) = &shared.embedded {
+    let rows = if let Some(embedded) = &process.embedded {
         Some(state::read_rows(embedded, vec![String::new()]).await?)
     } else {
         // A lane that is busy for long says nothing: that is not the same as that nothing is in force.
-        let found = ask(&shared, <dyn ProcessStatus>::in_force).await?;
+        let found = ask(&process, <dyn ProcessStatus>::in_force).await?;
         found.ok().map(|found| state::Rows::of_lanes(&found))
     };
     let more = rows.as_ref().is_some_and(|found| found.more);
     let active = rows.map(|found| found.rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect::<Vec<Value>>());
     object.insert("active".to_owned(), active.map_or(Value::Null, Value::from));
     object.insert("active_more".to_owned(), more.into());
-    if let Some(embedded) = &shared.embedded {
+    if let Some(embedded) = &process.embedded {
         object.insert("commands_end".to_owned(), (*embedded.commands_end.borrow()).into());
     } else {
         let command = |(_, command): Numbered| serde_json::from_slice::<Value>(&command).ok();
@@ -163,16 +165,16 @@ pub(crate) async fn overview(State(shared): State<Arc<Shared>>, Query(pairs): Pa
 }
 
 /// Every task of this process.
-pub(crate) async fn tasks(State(shared): State<Arc<Shared>>) -> Answer {
-    let tasks = ask(&shared, <dyn ProcessStatus>::tasks).await?;
+pub(crate) async fn tasks(State(process): State<Arc<Process>>) -> Answer {
+    let tasks = ask(&process, <dyn ProcessStatus>::tasks).await?;
     let tasks: Vec<Value> = tasks.iter().map(|(task, lane, lag)| view::task(task, *lane, *lag)).collect();
     Ok(answer::ok(&json!({ "tasks": tasks })))
 }
 
 /// One of them.
-pub(crate) async fn task(State(shared): State<Arc<Shared>>, Path((stage, partition)): Path<(String, String)>) -> Answer {
+pub(crate) async fn task(State(process): State<Arc<Process>>, Path((stage, partition)): Path<(String, String)>) -> Answer {
     let name = format!("{stage}/{partition}");
-    let tasks = ask(&shared, <dyn ProcessStatus>::tasks).await?;
+    let tasks = ask(&process, <dyn ProcessStatus>::tasks).await?;
     let found = tasks.iter().find(|(task, ..)| task.id.to_string() == name);
     let (task, lane, lag) = found.ok_or_else(|| {
         answer::error(StatusCode::NOT_FOUND, "no_such_task", "this process has no such task; /tasks lists those it has")

@@ -16,10 +16,10 @@ use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse as _, Response, Sse};
 use futures_util::stream;
 use loopwarden_core::limits;
-use loopwarden_ingest::Tenants;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
 use loopwarden_log::embedded::{EmbeddedReader, Feed};
+use loopwarden_sources::Tenants;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -29,7 +29,7 @@ use crate::http::access::principal::Principal;
 use crate::http::answer;
 use crate::http::answer::Refusal;
 use crate::http::listener::phase::Answering;
-use crate::http::shared::{Embedded, Shared};
+use crate::http::shared::{Embedded, Process};
 use crate::http::views::query::{Pairs, Parameters};
 
 /// Commands looked at in one read, whether they are wanted or not.
@@ -167,13 +167,13 @@ async fn read_slice(embedded: &Embedded, from: u64, wanted: &Wanted) -> Result<S
 
 /// Answers.
 pub(crate) async fn get(
-    State(shared): State<Arc<Shared>>,
+    State(process): State<Arc<Process>>,
     Extension(answering): Extension<Answering>,
     Extension(who): Extension<Principal>,
     Query(pairs): Pairs,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
+    let embedded = process.log()?;
     let wanted = Wanted::parse(&pairs, &headers).map_err(answer::bad_request)?;
     if wanted.tenant.as_ref().is_some_and(|tenant| !who.tenants.have(tenant)) {
         return Err(foreign_tenant(&who));
@@ -190,12 +190,12 @@ pub(crate) async fn get(
         let message = "the log has no such position; it was begun anew, or is another one: go on with after=0";
         return Err(answer::error(StatusCode::GONE, "no_such_position", message).into());
     }
-    let stream = shared.take_stream("too many clients wait for commands")?;
+    let stream = process.take_stream("too many clients wait for commands")?;
     if let Some(wait) = wanted.wait {
-        return poll(&shared, embedded, &wanted, from, wait).await;
+        return poll(&process, embedded, &wanted, from, wait).await;
     }
     let following = Following {
-        shared: Arc::clone(&shared),
+        process: Arc::clone(&process),
         wanted,
         next: from,
         found: VecDeque::new(),
@@ -211,7 +211,7 @@ pub(crate) async fn get(
     Ok(response)
 }
 
-async fn poll(shared: &Shared, embedded: &Embedded, wanted: &Wanted, from: u64, wait: Duration) -> Result<Response, Refusal> {
+async fn poll(process: &Process, embedded: &Embedded, wanted: &Wanted, from: u64, wait: Duration) -> Result<Response, Refusal> {
     let deadline = Deadline::after(wait);
     let (mut next, mut missed) = (from, 0);
     let found = loop {
@@ -222,7 +222,7 @@ async fn poll(shared: &Shared, embedded: &Embedded, wanted: &Wanted, from: u64, 
         if !slice.found.is_empty() || deadline.is_over() {
             break slice.found;
         }
-        if !comes(&mut end, next, shared, deadline.left()).await {
+        if !comes(&mut end, next, process, deadline.left()).await {
             break Vec::new();
         }
     };
@@ -237,8 +237,8 @@ async fn poll(shared: &Shared, embedded: &Embedded, wanted: &Wanted, from: u64, 
 }
 
 /// Waits until there is a command beyond a position. Whether there is: not where the time or the process ended first.
-async fn comes(end: &mut tokio::sync::watch::Receiver<u64>, next: u64, shared: &Shared, wait: Duration) -> bool {
-    let mut stopping = shared.stopping.clone();
+async fn comes(end: &mut tokio::sync::watch::Receiver<u64>, next: u64, process: &Process, wait: Duration) -> bool {
+    let mut stopping = process.stopping.clone();
     tokio::select! {
         comes = timeout(wait, end.wait_for(|end| *end > next)) => matches!(comes, Ok(Ok(_))),
         _ = stopping.wait_for(|is_stopping| *is_stopping) => false,
@@ -247,7 +247,7 @@ async fn comes(end: &mut tokio::sync::watch::Receiver<u64>, next: u64, shared: &
 
 /// A stream's place.
 struct Following {
-    shared: Arc<Shared>,
+    process: Arc<Process>,
     wanted: Wanted,
     next: u64,
     found: VecDeque<Found>,
@@ -263,8 +263,8 @@ impl Following {
             self.is_told = true;
             return Some((Ok(Event::default().retry(RETRY).comment("commands follow")), self));
         }
-        let shared = Arc::clone(&self.shared);
-        let embedded = shared.embedded.as_ref()?;
+        let process = Arc::clone(&self.process);
+        let embedded = process.embedded.as_ref()?;
         loop {
             if let Some(found) = self.found.pop_front() {
                 // Escaped by the encoder; a bare one would end the field.
@@ -280,7 +280,7 @@ impl Following {
             if slice.missed > 0 {
                 return Some((Ok(Event::default().event("missed").data(slice.missed.to_string())), self));
             }
-            if self.found.is_empty() && !comes(&mut end, self.next, &shared, Duration::MAX).await {
+            if self.found.is_empty() && !comes(&mut end, self.next, &process, Duration::MAX).await {
                 return None;
             }
         }

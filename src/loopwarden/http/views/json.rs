@@ -87,11 +87,11 @@ pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> Valu
         "episodes": head.episodes.iter().map(episode).collect::<Vec<_>>(),
         "shadow_episodes": head.shadow_episodes.iter().map(episode).collect::<Vec<_>>(),
         "streaks": {
-            "exact_repeat": streaks.exact.length,
-            "near_repeat": streaks.near.length,
+            "exact_repeat": streaks.exact.steps.count,
+            "near_repeat": streaks.near.steps.count,
             "outcome_repeat": streaks.outcome.count,
-            "stagnation": streaks.matrix.stagnation,
-            "stuck": streaks.matrix.stuck,
+            "stagnation": streaks.matrix.stagnation.count,
+            "stuck": streaks.matrix.stuck.count,
             "test_failures": streaks.tests.count,
             "shell_failures": streaks.shell.count,
             "text_turns": streaks.texts.turns,
@@ -126,7 +126,7 @@ pub(crate) fn counter(view: &CounterView, now: EventTime) -> Value {
 }
 
 fn step_json(step: &Step, tool: &str) -> Value {
-    let flags: Vec<&str> = FLAGS.iter().filter(|(flag, _)| step.flags.has(*flag)).map(|(_, name)| *name).collect();
+    let flags: Vec<&str> = FLAGS.iter().filter(|(flag, _)| step.flags.contains(*flag)).map(|(_, name)| *name).collect();
     let fired: Vec<&str> =
         Detector::ALL.iter().filter(|detector| step.has_fired(**detector)).map(|detector| detector.as_str()).collect();
     json!({

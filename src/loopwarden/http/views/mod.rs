@@ -6,4 +6,5 @@ pub(crate) mod json;
 pub(crate) mod page;
 pub(crate) mod process_status;
 pub(crate) mod query;
+pub(crate) mod sidecar;
 pub(crate) mod state;

@@ -18,7 +18,7 @@ use crate::http::access::gate::foreign_tenant;
 use crate::http::access::principal::Principal;
 use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::shared::{Embedded, Shared};
+use crate::http::shared::{Embedded, Process};
 use crate::http::views::query::{Pairs, Parameters};
 use crate::http::views::{json as view, query};
 use crate::{clock, limits};
@@ -28,14 +28,14 @@ const SYNC_WAIT: Duration = Duration::from_secs(5);
 
 /// Verdicts in force for a session: its agents', and its swarms'.
 pub(crate) async fn rows(
-    State(shared): State<Arc<Shared>>,
+    State(process): State<Arc<Process>>,
     Path(session_id): Path<String>,
     Extension(who): Extension<Principal>,
     Query(pairs): Pairs,
 ) -> Result<Response, Refusal> {
-    let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
+    let embedded = process.log()?;
     let tenant = his_tenant(&who, &asked(&session_id, &pairs, &["tenant"])?)?;
-    let agents = agents(&shared, &tenant, session_id.clone()).await?;
+    let agents = agents(&process, &tenant, session_id.clone()).await?;
     let mut prefixes = vec![prefix("agent", &tenant, &session_id)];
     let swarms: BTreeSet<&str> = agents.iter().map(|agent| &*agent.session.head.swarm_id).filter(|id| !id.is_empty()).collect();
     prefixes.extend(swarms.into_iter().map(|swarm_id| prefix("swarm", &tenant, swarm_id)));
@@ -76,7 +76,7 @@ impl Rows {
     /// Of what lanes have told, what is in force now.
     pub(crate) fn of_lanes(found: &Standing) -> Self {
         let now = EventTime(clock::now_ms());
-        let rows: Vec<&[u8]> = found.rows.iter().map(String::as_bytes).filter(|row| !is_over(row, now)).collect();
+        let rows: Vec<&[u8]> = found.rows.iter().map(Vec::as_slice).filter(|row| !is_over(row, now)).collect();
         let rows = Self::of(rows.into_iter(), now);
         Self { more: rows.more || found.more, ..rows }
     }
@@ -129,16 +129,16 @@ fn as_of(row: &[u8], now: EventTime) -> String {
     parsed.to_string()
 }
 
-async fn agents(shared: &Arc<Shared>, tenant: &str, session_id: String) -> Result<Vec<AgentView>, Refusal> {
+async fn agents(process: &Arc<Process>, tenant: &str, session_id: String) -> Result<Vec<AgentView>, Refusal> {
     let tenant = Some(tenant.to_owned()).filter(|tenant| !tenant.is_empty());
-    let warden = Arc::clone(&shared.warden);
-    let asked = answer::blocking(&shared.asks, move || warden.session(tenant.as_deref(), &session_id)).await?;
+    let status = Arc::clone(&process.status);
+    let asked = answer::blocking(&process.asks, move || status.session(tenant.as_deref(), &session_id)).await?;
     asked.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1).into())
 }
 
 /// A session with its agents: verdicts, episodes, streaks, steps.
 pub(crate) async fn session(
-    State(shared): State<Arc<Shared>>,
+    State(process): State<Arc<Process>>,
     Path(id): Path<String>,
     Extension(who): Extension<Principal>,
     Query(pairs): Pairs,
@@ -149,9 +149,9 @@ pub(crate) async fn session(
         _ => return Err(answer::bad_request(format!("steps is a number up to {}", limits::HTTP_STEPS_MAX)).into()),
     };
     let tenant = his_tenant(&who, &query)?;
-    let agents = agents(&shared, &tenant, id.clone()).await?;
+    let agents = agents(&process, &tenant, id.clone()).await?;
     if agents.is_empty() {
-        let place = shared.warden.place_of(&id);
+        let place = process.status.place_of(&id);
         let of = if tenant.is_empty() { "; of a session with a tenant: give tenant, too" } else { "" };
         return Err(answer::error(StatusCode::NOT_FOUND, "no_such_session", format!("{place}{of}")).into());
     }
@@ -162,17 +162,17 @@ pub(crate) async fn session(
 
 /// A swarm: what is counted for it, and in embedded mode its rows in force.
 pub(crate) async fn swarm(
-    State(shared): State<Arc<Shared>>,
+    State(process): State<Arc<Process>>,
     Path(id): Path<String>,
     Extension(who): Extension<Principal>,
     Query(pairs): Pairs,
 ) -> Result<Response, Refusal> {
     let tenant = his_tenant(&who, &asked(&id, &pairs, &["tenant"])?)?;
-    let warden = Arc::clone(&shared.warden);
+    let status = Arc::clone(&process.status);
     let (of, name) = (tenant.clone(), id.clone());
-    let asked = answer::blocking(&shared.asks, move || warden.swarm(&of, &name)).await?;
+    let asked = answer::blocking(&process.asks, move || status.swarm(&of, &name)).await?;
     let counters = asked.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
-    let Rows { rows, more } = match &shared.embedded {
+    let Rows { rows, more } = match &process.embedded {
         Some(embedded) => read_rows(embedded, vec![prefix("swarm", &tenant, &id)]).await?,
         None => Rows::default(),
     };

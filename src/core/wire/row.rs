@@ -1,0 +1,148 @@
+//! A state row (`session_state.v1`): the verdicts in force for a subject.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{self, Action, Placement, SubjectKey};
+use crate::event::EventTime;
+use crate::identity::base32;
+use crate::wire::scope::Scope;
+use crate::wire::{Text, VERSION, time};
+
+/// A state row. What only people read of it is not read back.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Row<'a> {
+    pub v: u64,
+    /// Whose verdicts they are; the key of the row says the same.
+    #[serde(skip_deserializing)]
+    pub subject: Subject<'a>,
+    /// `blocked`, or `nudged`.
+    #[serde(skip_deserializing)]
+    pub status: &'static str,
+    /// Epoch of the last live command.
+    pub epoch: u64,
+    /// Number of the last live command in its epoch.
+    pub seq: u64,
+    /// Time of the input that changed the row.
+    #[serde(skip_deserializing, serialize_with = "time::serialize")]
+    pub updated_at: Option<EventTime>,
+    /// When the last of the verdicts ends.
+    #[serde(skip_deserializing, serialize_with = "time::serialize")]
+    pub expires_at: Option<EventTime>,
+    pub active: Vec<Verdict<'a>>,
+}
+
+/// `subject` of a row.
+#[derive(Debug, Default, Serialize)]
+pub struct Subject<'a> {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(super) tenant: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) session_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) swarm_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) agent_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fingerprint: Option<String>,
+}
+
+/// A verdict in force.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Verdict<'a> {
+    /// The command that placed it.
+    pub command_id: Text<'a>,
+    /// Word of an [`Action`]: a nudge or a block.
+    pub action: Text<'a>,
+    pub scope: Scope<'a>,
+    pub level: u8,
+    pub episode: Text<'a>,
+    pub code: Text<'a>,
+    pub message: Text<'a>,
+    /// Where the text belongs; none: into the agent's next turn.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<&'static str>,
+    /// The call behind whose result the text belongs, where the event names it.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Text<'a>>,
+    #[serde(with = "time")]
+    pub issued_at: Option<EventTime>,
+    #[serde(with = "time")]
+    pub expires_at: Option<EventTime>,
+}
+
+impl<'a> Row<'a> {
+    /// The row of a subject after an input at `at`; none where no verdict holds.
+    #[must_use]
+    pub fn of(subject: &'a SubjectKey, verdicts: &'a [engine::Verdict], epoch: i64, seq: u64, at: EventTime) -> Option<Self> {
+        let expires_at = verdicts.iter().map(|verdict| verdict.expires_at).max()?;
+        let is_blocked = verdicts.iter().any(|verdict| verdict.action == Action::Block);
+        let subject = Subject::of(subject);
+        Some(Self {
+            v: VERSION,
+            status: if is_blocked { "blocked" } else { "nudged" },
+            epoch: epoch.max(0).unsigned_abs(),
+            seq,
+            updated_at: Some(at),
+            expires_at: Some(expires_at),
+            active: verdicts.iter().map(|verdict| Verdict::of(verdict, subject.agent_id)).collect(),
+            subject,
+        })
+    }
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn of(subject: &'a SubjectKey) -> Self {
+        match subject {
+            SubjectKey::Agent { tenant, session_id, agent_id } => {
+                Self { kind: "agent", tenant, session_id: Some(session_id), agent_id: Some(agent_id), ..Self::default() }
+            }
+            SubjectKey::Swarm { tenant, swarm_id, fingerprint } => {
+                let fingerprint = Some(fingerprint.to_string());
+                Self { kind: "swarm", tenant, swarm_id: Some(swarm_id), fingerprint, ..Self::default() }
+            }
+            SubjectKey::Fleet { tenant, fingerprint } => {
+                Self { kind: "fleet", tenant, fingerprint: Some(fingerprint.to_string()), ..Self::default() }
+            }
+        }
+    }
+}
+
+impl<'a> Verdict<'a> {
+    fn of(verdict: &'a engine::Verdict, agent_id: Option<&'a str>) -> Self {
+        Self {
+            command_id: base32(&verdict.command_id.0).into(),
+            action: verdict.action.as_str().into(),
+            scope: Scope::of(&verdict.scope, agent_id),
+            level: verdict.level,
+            episode: base32(&verdict.episode.0).into(),
+            code: verdict.detector.as_str().into(),
+            message: Cow::Borrowed(&verdict.message),
+            placement: placement(&verdict.placement),
+            call_id: call_id(&verdict.placement),
+            advice: verdict.advice.map(|advice| advice.as_str().into()),
+            issued_at: Some(verdict.issued_at),
+            expires_at: Some(verdict.expires_at),
+        }
+    }
+}
+
+/// Word of a placement; none of the usual one, the agent's next turn.
+pub(super) const fn placement(placement: &Placement) -> Option<&'static str> {
+    match placement {
+        Placement::NextTurn => None,
+        Placement::AppendToResult { .. } => Some("append_to_result"),
+    }
+}
+
+/// The call behind whose result a text belongs.
+pub(super) fn call_id(placement: &Placement) -> Option<&str> {
+    match placement {
+        Placement::NextTurn => None,
+        Placement::AppendToResult { call_id } => call_id.as_deref(),
+    }
+}

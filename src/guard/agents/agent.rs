@@ -1,0 +1,43 @@
+//! Whose event a check brings.
+
+use loopwarden_core::engine::{SubjectKey, joined};
+use loopwarden_core::event::Event;
+
+/// An agent of a session, as its event names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent {
+    /// Empty where the event names no tenant.
+    pub tenant: String,
+    /// The session, which other agents may share.
+    pub session_id: String,
+    /// `main` where the event names none.
+    pub agent_id: String,
+    /// The run that its session shares.
+    pub swarm_id: Option<String>,
+    /// Tenant, session and agent in one text.
+    pub(crate) key: String,
+}
+
+impl Agent {
+    /// The agent that sent an event.
+    #[must_use]
+    pub fn of(event: &Event<'_>) -> Self {
+        let swarm_id = event.swarm_id.as_deref();
+        Self::new(event.tenant.as_deref().unwrap_or_default(), &event.session_id, &event.agent_id, swarm_id)
+    }
+
+    pub(crate) fn new(tenant: &str, session_id: &str, agent_id: &str, swarm_id: Option<&str>) -> Self {
+        Self {
+            tenant: tenant.to_owned(),
+            session_id: session_id.to_owned(),
+            agent_id: agent_id.to_owned(),
+            swarm_id: swarm_id.map(str::to_owned),
+            key: SubjectKey::session_key(Some(tenant), session_id, agent_id),
+        }
+    }
+
+    /// Tenant and session in one text.
+    pub(crate) fn session_key(&self) -> String {
+        joined(&[&self.tenant, &self.session_id])
+    }
+}

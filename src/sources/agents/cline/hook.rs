@@ -1,0 +1,60 @@
+//! Cline: a text goes into the next request. A refusal may end the task, so it is only given where the turn is to end.
+
+use loopwarden_guard::Capabilities;
+use serde_json::{Value as Json, json};
+
+use crate::hook::contract::Hook;
+use crate::hook::event::HookEvent;
+use crate::hook::message::{Call, HookMessage, Outcome, Value, What, time};
+use crate::hook::object::Object;
+use crate::hook::say::Say;
+
+pub(super) const HOOK: Hook = Hook {
+    can: Capabilities { context_before: true, context_after: true, stop: true, ..Capabilities::NOTHING },
+    lacks: &["Calls have no id.", "A call cannot be refused without ending the task.", "macOS and Linux only."],
+    event: &["hookName"],
+    read,
+    answer,
+    nothing: Some(nothing),
+};
+
+fn read<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
+    let call =
+        |part: &Object<'a>| Some(Call { tool: part.text("toolName")?, id: None, args: part.raw("parameters").map(Value::Given) });
+    let what = match hook {
+        "PreToolUse" => What::Before(call(&body.object("preToolUse")?)?),
+        "PostToolUse" => {
+            let part = body.object("postToolUse")?;
+            What::After(call(&part)?, after(&part))
+        }
+        "UserPromptSubmit" => What::Prompt(body.object("userPromptSubmit")?.text("prompt")?),
+        "TaskStart" => What::Start,
+        "TaskComplete" | "TaskCancel" => What::End,
+        _ => return None,
+    };
+    let mut message = HookMessage::new(body.text("taskId")?, what);
+    message.time = time(body.raw("timestamp"));
+    Some(message)
+}
+
+fn after<'a>(part: &Object<'a>) -> Outcome<'a> {
+    let said = part.text("result").unwrap_or_default();
+    let outcome = match part.raw("success").map(serde_json::value::RawValue::get) {
+        Some("false") => Outcome::error(said),
+        _ => Outcome::ok(Some(Value::Text(said))),
+    };
+    Outcome { duration_ms: part.amount("executionTimeMs"), ..outcome }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one type for all agents")]
+fn answer(_: &HookEvent, say: &Say) -> Option<Json> {
+    if say.stop {
+        return Some(json!({ "cancel": true, "errorMessage": say.text, "contextModification": say.text }));
+    }
+    Some(json!({ "cancel": false, "contextModification": say.text }))
+}
+
+/// No opinion: it takes an answer that says so.
+fn nothing() -> Json {
+    json!({ "cancel": false })
+}

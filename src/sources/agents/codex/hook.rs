@@ -1,0 +1,55 @@
+//! Codex: results without an exit code, so that only equal results say that nothing changes.
+//!
+//! One field that it does not know makes it drop the whole answer.
+
+use loopwarden_guard::Capabilities;
+use serde_json::Value as Json;
+
+use crate::hook::contract::{AFTER, EVENT, Hook};
+use crate::hook::event::HookEvent;
+use crate::hook::message::{HookMessage, Outcome, Value, What};
+use crate::hook::object::Object;
+use crate::hook::say::Say;
+use crate::hook::shape;
+
+pub(super) const HOOK: Hook = Hook {
+    can: Capabilities { context_before: true, ..AFTER },
+    lacks: &[
+        "Hooks run only after you have trusted them: open /hooks in Codex.",
+        "Results come without an exit code, so a failure is known by its text alone.",
+        "Text typed into a running command is not seen.",
+    ],
+    event: EVENT,
+    read,
+    answer,
+    nothing: None,
+};
+
+fn read<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
+    let call = || shape::call(body, "tool_use_id");
+    let what = match hook {
+        "PreToolUse" => What::Before(call()?),
+        "PostToolUse" => {
+            let result = body.raw("tool_response").map(Value::Given);
+            What::After(call()?, Outcome { word: "unknown", result, ..Outcome::default() })
+        }
+        "UserPromptSubmit" => What::Prompt(body.text("prompt")?),
+        "SessionStart" => shape::start(body)?,
+        "SessionEnd" => What::End,
+        "Stop" => shape::done(body)?,
+        _ => return None,
+    };
+    let mut message = shape::read(body, what)?;
+    message.key = body.text("turn_id").filter(|_| !matches!(message.what, What::Start | What::End));
+    Some(message)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one type for all agents")]
+fn answer(heard: &HookEvent, say: &Say) -> Option<Json> {
+    if !say.deny {
+        return Some(shape::nested(&heard.hook, say));
+    }
+    // Codex writes a full stop and the command behind it.
+    let text = say.text.trim_end().trim_end_matches('.').to_owned();
+    Some(shape::nested(&heard.hook, &Say { text, ..say.clone() }))
+}

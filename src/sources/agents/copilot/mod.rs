@@ -1,0 +1,15 @@
+//! GitHub Copilot.
+
+mod hook;
+mod install;
+
+use crate::agent::Agent;
+
+pub(super) const AGENT: Agent = Agent {
+    name: "copilot",
+    title: "GitHub Copilot",
+    hook: Some(hook::HOOK),
+    install: Some(install::INSTALL),
+    log: None,
+    telemetry: None,
+};

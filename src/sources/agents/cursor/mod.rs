@@ -1,0 +1,15 @@
+//! Cursor.
+
+mod hook;
+mod install;
+
+use crate::agent::Agent;
+
+pub(super) const AGENT: Agent = Agent {
+    name: "cursor",
+    title: "Cursor",
+    hook: Some(hook::HOOK),
+    install: Some(install::INSTALL),
+    log: None,
+    telemetry: None,
+};

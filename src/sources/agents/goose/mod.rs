@@ -1,0 +1,16 @@
+//! goose.
+
+mod hook;
+mod install;
+mod transcript;
+
+use crate::agent::Agent;
+
+pub(super) const AGENT: Agent = Agent {
+    name: "goose",
+    title: "goose",
+    hook: Some(hook::HOOK),
+    install: Some(install::INSTALL),
+    log: Some(transcript::LOG),
+    telemetry: None,
+};

@@ -1,0 +1,16 @@
+//! opencode.
+
+mod hook;
+mod install;
+mod transcript;
+
+use crate::agent::Agent;
+
+pub(super) const AGENT: Agent = Agent {
+    name: "opencode",
+    title: "opencode",
+    hook: Some(hook::HOOK),
+    install: Some(install::INSTALL),
+    log: Some(transcript::LOG),
+    telemetry: None,
+};

@@ -1,0 +1,54 @@
+//! OpenHands: no ids, no times. A text reaches the model with a refusal alone.
+
+use loopwarden_guard::Capabilities;
+use serde_json::{Value as Json, json};
+
+use crate::hook::contract::Hook;
+use crate::hook::event::HookEvent;
+use crate::hook::message::{Call, HookMessage, Outcome, Value, What};
+use crate::hook::object::Object;
+use crate::hook::say::Say;
+use crate::hook::shape;
+
+pub(super) const HOOK: Hook = Hook {
+    can: Capabilities::DENY,
+    lacks: &["Calls have no id.", "A nudge is a refusal, once.", "A project's hooks file hides that of the user."],
+    event: &["event_type", "hook_event_name"],
+    read,
+    answer,
+    nothing: None,
+};
+
+/// Fields that the program itself adds to the arguments of a call.
+const ADDED: [&str; 3] = ["kind", "security_risk", "summary"];
+
+fn read<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
+    let call = || {
+        let args = body.object("tool_input").and_then(|input| input.without(&ADDED)).map(Value::Made);
+        let args = args.or_else(|| body.raw("tool_input").map(Value::Given));
+        Some(Call { tool: body.text("tool_name")?, id: None, args })
+    };
+    let what = match hook {
+        "PreToolUse" => What::Before(call()?),
+        "PostToolUse" => What::After(call()?, after(body)),
+        "UserPromptSubmit" => What::Prompt(body.text("message")?),
+        "SessionStart" => What::Start,
+        "SessionEnd" => What::End,
+        _ => return None,
+    };
+    shape::read(body, what)
+}
+
+/// What was observed, without what the program adds. A shell's exit code stands in it.
+fn after<'a>(body: &Object<'a>) -> Outcome<'a> {
+    let result = body.object("tool_response").and_then(|response| response.without(&["kind"])).map(Value::Made);
+    let result = result.or_else(|| body.raw("tool_response").map(Value::Given));
+    let Some(response) = body.object("tool_response") else { return Outcome::ok(result) };
+    let exit_code = response.integer("exit_code");
+    let failed = response.is_true("is_error") || exit_code.is_some_and(|code| code != 0);
+    if failed { Outcome { word: "error", result, exit_code, ..Outcome::default() } } else { Outcome::ok(result) }
+}
+
+fn answer(_: &HookEvent, say: &Say) -> Option<Json> {
+    say.deny.then(|| json!({ "decision": "deny", "reason": say.text }))
+}

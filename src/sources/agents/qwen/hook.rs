@@ -1,0 +1,48 @@
+//! Qwen Code: Claude Code's events on tools of Gemini CLI. Context before a call never reaches the model, so texts go behind the result.
+//!
+//! `UserPromptSubmit` also comes after each result; only with `submitted_prompt` did a person speak.
+
+use serde_json::Value as Json;
+
+use crate::agents::claude_code::hook as claude_code;
+use crate::agents::gemini::hook as gemini;
+use crate::hook::contract::{AFTER, EVENT, Hook};
+use crate::hook::event::HookEvent;
+use crate::hook::message::{HookMessage, Outcome, Value, What, without_process_group};
+use crate::hook::object::Object;
+use crate::hook::say::Say;
+use crate::hook::shape;
+
+pub(super) const HOOK: Hook =
+    Hook { can: AFTER, lacks: &["A nudge reaches the model behind a result only."], event: EVENT, read, answer, nothing: None };
+
+fn read<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
+    let call = || shape::call(body, "tool_use_id");
+    let what = match hook {
+        "PreToolUse" => What::Before(call()?),
+        "PostToolUse" => What::After(call()?, Outcome::ok(gemini::content(body))),
+        "PostToolUseFailure" => What::After(call()?, failure(body)),
+        "PermissionDenied" => What::After(call()?, Outcome { word: "denied", ..Outcome::default() }),
+        "UserPromptSubmit" => What::Prompt(body.text("submitted_prompt")?),
+        "SessionStart" => shape::start(body)?,
+        "SessionEnd" => What::End,
+        "Stop" => shape::done(body)?,
+        _ => return None,
+    };
+    let mut message = shape::read(body, what)?;
+    if let What::After(_, outcome) = &mut message.what {
+        outcome.duration_ms = body.amount("duration_ms");
+    }
+    Some(message)
+}
+
+fn failure<'a>(body: &Object<'a>) -> Outcome<'a> {
+    let mut outcome = claude_code::failure(body);
+    outcome.error = outcome.error.map(without_process_group);
+    outcome.result = outcome.error.clone().map(Value::Text);
+    outcome
+}
+
+fn answer(heard: &HookEvent, say: &Say) -> Option<Json> {
+    (say.deny || !heard.is_before).then(|| shape::nested(&heard.hook, say))
+}
