@@ -442,16 +442,7 @@ fn args_of<'a>(event: &Event<'a>, text: &'a str) -> Content<'a> {
 }
 
 fn ack(agent: &Agent, command_id: &str) -> Option<String> {
-    let id = base32(
-        &hash_parts(&[
-            "ack\
-", command_id, "\
-", &agent.key,
-        ])
-        .hash128()
-        .0
-        .to_be_bytes(),
-    );
+    let id = base32(&hash_parts(&["ack\n", command_id, "\n", &agent.key]).hash128().0.to_be_bytes());
     let mut event = NativeEvent::default();
     event.put("agent", EventAgent { id: Some(&agent.agent_id), ..EventAgent::default() });
     event.put("command_id", command_id);

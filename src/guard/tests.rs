@@ -127,6 +127,7 @@ fn a_nudge_is_delivered_once_and_its_receipt_is_recorded() {
     let next = again.before("3");
     let ack = &next.events[0];
     assert_eq!((&ack["kind"], &ack["ack"], &ack["command_id"]), (&json!("ack"), &json!("applied"), &json!("n")));
+    assert_eq!(ack["id"], "lw-66GFARS3QANKBD8EXGYG15Q27K", "an ack that is sent again counts once, whichever guard sends it");
     assert_eq!(next.events[1]["kind"], "tool_call");
     assert_eq!(again.before("4").events.len(), 1);
 }

@@ -80,8 +80,6 @@ pub struct LaneSettings {
     pub lag_calls_max: u64,
     /// Header of the records that only say how late it is; none where the input has no such records.
     pub tick_header: Option<&'static str>,
-    /// At the end of bounded input, let every timer fire.
-    pub run_timers_at_end: bool,
     /// Longest wait of one poll. Milliseconds.
     pub poll_ms_max: u64,
 }
@@ -105,7 +103,6 @@ impl Default for LaneSettings {
             aligns_sources: false,
             lag_calls_max: loopwarden_core::limits::SWARM_LAG_CALLS_MAX,
             tick_header: None,
-            run_timers_at_end: false,
             poll_ms_max: 50,
         }
     }

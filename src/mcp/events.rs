@@ -52,7 +52,7 @@ impl Call {
         self.event("tool_result", event)
     }
 
-    /// `None` only where the names of the call leave no room for anything else.
+    /// `None` where a name of the call is none that an event may have.
     fn event(&self, kind: &str, mut event: NativeEvent<'_>) -> Option<Box<RawValue>> {
         event.put("agent", EventAgent { framework: Some("mcp"), ..EventAgent::default() });
         event.put("tool", &self.tool);

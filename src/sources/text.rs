@@ -39,10 +39,18 @@ pub(crate) fn unix_ms(value: &Value) -> Option<EventTime> {
     value.as_i64().filter(|ms| (0..253_402_300_800_000).contains(ms)).map(EventTime)
 }
 
+/// The tool of Gemini CLI and Qwen Code that runs a command.
+pub(crate) const FUNCTION_SHELL: &str = "run_shell_command";
+
+/// The exit code behind the output of such a call.
+pub(crate) fn shell_exit_code(said: &str) -> Option<i64> {
+    said.lines().rev().find_map(|line| line.strip_prefix("Exit Code: ")?.trim().parse().ok())
+}
+
 /// The answer of a shell call of Gemini CLI or Qwen Code, without the line that names a process group: it is another one at each call. And
 /// the exit code, which stands behind the output.
 pub(crate) fn of_shell(said: &str) -> (String, Option<i64>) {
-    let exit_code = said.lines().rev().find_map(|line| line.strip_prefix("Exit Code: ")?.trim().parse().ok());
+    let exit_code = shell_exit_code(said);
     let kept: Vec<&str> = said.split('\n').filter(|line| !line.starts_with("Process Group PGID: ")).collect();
     (kept.join("\n"), exit_code)
 }

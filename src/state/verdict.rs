@@ -36,6 +36,7 @@ pub(super) enum StoredRecipe {
     Coarse { args: Names },
     Args,
     Opaque,
+    ArgsChosen { args: Names, args_ignored: Names },
 }
 
 impl StoredRecipe {
@@ -44,7 +45,10 @@ impl StoredRecipe {
         match recipe {
             IdentityRecipe::Call(rules) => Self::Call { args: names(&rules.args), args_ignored: names(&rules.args_ignored) },
             IdentityRecipe::Coarse(args) => Self::Coarse { args: names(args) },
-            IdentityRecipe::Args(_) => Self::Args,
+            IdentityRecipe::Args(rules) if *rules == CallRules::default() => Self::Args,
+            IdentityRecipe::Args(rules) => {
+                Self::ArgsChosen { args: names(&rules.args), args_ignored: names(&rules.args_ignored) }
+            }
             IdentityRecipe::Opaque => Self::Opaque,
         }
     }
@@ -55,6 +59,9 @@ impl StoredRecipe {
             Self::Coarse { args } => IdentityRecipe::Coarse(args.0),
             Self::Args => IdentityRecipe::Args(CallRules::default()),
             Self::Opaque => IdentityRecipe::Opaque,
+            Self::ArgsChosen { args, args_ignored } => {
+                IdentityRecipe::Args(CallRules { args: args.0, args_ignored: args_ignored.0 })
+            }
         }
     }
 }

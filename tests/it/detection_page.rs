@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use loopwarden::policy::{Detector, Mode, PROFILES, Setting};
-use loopwarden_core::detect::{Fact, Side, decimal};
+use loopwarden::policy::{Detector, Mode, PROFILES};
+use loopwarden_core::detect::{Fact, decimal};
 use loopwarden_lab::cases::Case;
 
 const PAGE: &str = "src/docs/detection.md";
@@ -16,8 +16,6 @@ const REFERENCE: &str = "src/docs/reference.md";
 const PROFILE: &str = "config/profiles/default.toml";
 /// Characters of a line of a page.
 const LINE_CHARS: usize = 108;
-/// Characters of a default value that is shown.
-const DEFAULT_CHARS: usize = 48;
 
 const MADE: &str = "<!-- Made from src/core/detect by `LOOPWARDEN_WRITE=1 cargo it detection_page`. Do not edit. -->";
 
@@ -48,8 +46,8 @@ A step with news lowers the score, so recovery needs no rule of its own.
 compared.
 - A fact about arguments or an answer that was not reported is unknown and weighs nothing. A step without arguments and \
 answer has no points.
-- Asking again for what runs elsewhere, or meeting an outage, counts a `poll_factor`th. It counts nothing if 20 seconds \
-passed before the call, or if the call takes five. The score blocks neither.
+- Asking again for what runs elsewhere, or meeting an outage, counts a `poll_factor`th. It counts nothing if the last equal \
+call was 20 seconds before, or if the call takes five. The score blocks neither.
 - A call of another tool than the loop's lowers the score by a quarter of its points.
 - A person's message, progress and a reset set the score to 0.
 - `confidence` of a command is the probability of a loop at this score with even odds before: 1 / (1 + exp(-score)).
@@ -68,8 +66,8 @@ const REFERENCE_HEAD: &str = "\
 
 For whoever compares loopwarden with another system, or wants one of its rules. After this page you can switch one on. These \
 detectors reproduce published systems. They are off in `default`, and on in the profiles named here; the others stand on \
-`plain`. `loopwarden explain NAME` prints an example, when a detector is silent, and what each setting means. Values are \
-those of `default`. To switch one on in a policy:
+`plain`. `loopwarden explain NAME` prints an example, when a detector is silent, and what each setting means. To switch \
+one on in a policy:
 ";
 
 fn path(name: &str) -> PathBuf {
@@ -156,24 +154,6 @@ fn detectors_of(case: &Case) -> BTreeSet<&str> {
     only.chain(changed.map(|(name, _)| name.as_str())).collect()
 }
 
-/// The settings of a detector beside its mode.
-fn settings(detector: Detector) -> impl Iterator<Item = &'static Setting> {
-    detector.settings().iter().filter(|setting| setting.key != "mode")
-}
-
-/// The default of a setting as a page shows it. Long lists stand in the policy alone.
-fn shown_default(setting: &Setting) -> String {
-    if setting.default.len() > DEFAULT_CHARS { "a list".to_owned() } else { setting.default.replace('"', "") }
-}
-
-/// The rule of a detector with its settings and their defaults.
-fn rule(detector: Detector) -> String {
-    let settings: Vec<String> =
-        settings(detector).map(|setting| format!("`{}` {}", setting.key, shown_default(setting))).collect();
-    let settings = if settings.is_empty() { String::new() } else { format!(" *Settings:* {}.", settings.join(", ")) };
-    wrapped(&format!("{}{settings}", detector.about().rule), "")
-}
-
 /// Paragraphs and lists, each wrapped.
 fn text(parts: &str) -> String {
     let of_part = |part: &str| match part.strip_prefix("- ") {
@@ -195,18 +175,13 @@ fn detection() -> String {
     }
     write!(out, "\n{}{}| fact | weighs | meaning |\n|---|---|---|\n", text(REST), text(SCORE)).unwrap();
     let score = loopwarden::config::policy::load("default").unwrap().score;
-    let (weighed, others): (Vec<Fact>, Vec<Fact>) = Fact::ALL.into_iter().partition(|fact| score.of(*fact) != 0);
-    for fact in weighed {
+    for fact in Fact::ALL.into_iter().filter(|fact| score.of(*fact) != 0) {
         writeln!(out, "| `{}` | {:+.2} | {} |", fact.as_str(), decimal(score.of(fact)), fact.sentence()).unwrap();
-    }
-    for (side, name) in [(Side::Loop, "loop"), (Side::Work, "work")] {
-        let names: Vec<String> =
-            others.iter().filter(|fact| fact.side() == side).map(|fact| format!("`{}`", fact.as_str())).collect();
-        write!(out, "\n{}\n", wrapped(&format!("Without weight, on the side of {name}: {}.", names.join(", ")), "")).unwrap();
     }
     out.push_str("\n## The detectors\n");
     for detector in own {
-        write!(out, "\n### `{}`\n\n{}\n\nDoes not fire when:\n\n", detector.as_str(), rule(detector)).unwrap();
+        write!(out, "\n### `{}`\n\n{}\n\nDoes not fire when:\n\n", detector.as_str(), wrapped(detector.about().rule, ""))
+            .unwrap();
         out.extend(detector.about().silent.iter().map(|text| item(text)));
     }
     out
@@ -223,7 +198,7 @@ fn reference() -> String {
         writeln!(out, "| `{}` | {} | {} |", detector.as_str(), title(*detector), names.join(", ")).unwrap();
     }
     for detector in all {
-        write!(out, "\n## `{}`\n\n{}\n", detector.as_str(), rule(detector)).unwrap();
+        write!(out, "\n## `{}`\n\n{}\n", detector.as_str(), wrapped(detector.about().rule, "")).unwrap();
     }
     out
 }

@@ -655,6 +655,27 @@ fn the_fleet_may_start_one_definition_so_often_and_no_more() {
 }
 
 #[test]
+fn a_worker_makes_a_definition_of_the_fleet_out_by_the_rules_of_its_tool() {
+    let overrides = "[detectors.fleet_rate]\nmode = \"block\"\nlimit = 5\nwindow_ms = 300000\nkey = \"args\"\n";
+    let mut world = world((4, 3), policy("default", overrides), settings(TIMED));
+    world.start("a", 2);
+    // Of `Task` the policy ignores the description: nine briefs are one.
+    for number in 0..9 {
+        let (session, time_ms) = (format!("s{number}"), START_MS + number * 1_000);
+        let json = format!(
+            r#"{{"id":"{session}","session_id":"{session}","time":{time_ms},"kind":"tool","tool":"Task","args":{{"prompt":"p","description":"{number}"}},"result":"started {number}"}}"#
+        );
+        feed(&world, &session, &json, time_ms);
+    }
+    settle(&mut world);
+    let told = told(&world);
+    assert_eq!(told.len(), 1, "{told:?}");
+    let scope = &told[0].1["scope"];
+    assert_eq!(scope["identity"], serde_json::json!({ "kind": "args", "args_ignored": ["description"] }));
+    assert_eq!(scope["fingerprint"], hash_text(r#"{"prompt":"p"}"#).hash128().to_string());
+}
+
+#[test]
 fn a_worker_makes_the_fingerprint_out_by_the_published_recipe() {
     for (args, kind, text) in [
         (r#"{"url":"u","page":2,"timeout":5}"#, "coarse", r#"lookup:{"page":2,"url":"u"}"#),

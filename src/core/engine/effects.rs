@@ -8,7 +8,7 @@ use crate::engine::publishing::command::{Command, IdentityRecipe};
 use crate::engine::subject::SubjectKey;
 use crate::engine::timer::TimerChange;
 use crate::event::{Ack, EventTime};
-use crate::identity::{CallRules, Hash128};
+use crate::identity::Hash128;
 use crate::policy::{Detector, Policy};
 
 /// Effects of one input. Reused from input to input: [`Effects::clear`] keeps the allocations.
@@ -77,7 +77,7 @@ pub enum RecipeForm {
     Call,
     /// Tool, target and what is kept beside it.
     Coarse,
-    /// It is made of canonical arguments alone.
+    /// It is made of canonical arguments alone, chosen as the policy of the tool says.
     Args,
     /// No worker can recompute it.
     Opaque,
@@ -103,7 +103,8 @@ impl RecipeForm {
         match self {
             Self::Call => IdentityRecipe::Call(policy.tools.get(tool).call.clone()),
             Self::Coarse => IdentityRecipe::Coarse(Arc::clone(&policy.identity.fingerprint.args)),
-            Self::Args => IdentityRecipe::Args(CallRules::default()),
+            // Tools of different rules may share a hash; the rules are those of the tool that was counted first.
+            Self::Args => IdentityRecipe::Args(policy.tools.get(tool).call.clone()),
             Self::Opaque => IdentityRecipe::Opaque,
         }
     }

@@ -15,7 +15,7 @@ pub enum IdentityRecipe {
     Call(CallRules),
     /// Tool and those of these arguments that are present, all where none is.
     Coarse(Arc<[String]>),
-    /// Canonical arguments alone. The engine makes it of all of them.
+    /// Canonical arguments alone, chosen as the policy of the tool says.
     Args(CallRules),
     /// Not to be recomputed (shell rules).
     Opaque,

@@ -6,13 +6,14 @@ use serde::Serialize;
 
 use crate::event::{Content, KINDS, Reason, Rejected, is_name, json};
 use crate::identity::{canonical_text, hash_parts};
-use crate::limits::{ERROR_CHARS_MAX, RECORD_BYTES_MAX_DEFAULT, TEXT_CHARS_MAX};
-use crate::native::content::{fitting, quoted, text_source};
+use crate::limits::{ERROR_CHARS_MAX, RECORD_BYTES_MAX_CEILING, TEXT_CHARS_MAX};
+use crate::native::content::{Part, fitting, quoted, text_source};
 
 /// Members that hold a name. What is none cannot be a key.
 const NAMES: [&str; 4] = ["id", "session_id", "tool", "call_id"];
 /// Members that hold content.
-const CONTENTS: [&str; 3] = ["args", "result", "stable_result"];
+const CONTENTS: [(&str, Part); 3] = [(ARGS, Part::Arguments), ("result", Part::Result), ("stable_result", Part::Result)];
+const ARGS: &str = "args";
 
 /// The members of an event: name and JSON source. What is null is absent.
 #[derive(Debug, Clone, Default)]
@@ -62,7 +63,8 @@ impl<'a> NativeEvent<'a> {
     pub fn content(&mut self, name: &'a str, value: impl Serialize) {
         let source = source_of(&value);
         if source != "null" {
-            self.0.insert(name, fitting(source));
+            let part = if name == ARGS { Part::Arguments } else { Part::Result };
+            self.0.insert(name, fitting(source, part));
         }
     }
 
@@ -105,11 +107,11 @@ impl<'a> NativeEvent<'a> {
         self.finish()
     }
 
-    /// The event as JSON. Content with half a character, which no record can hold, goes as its canonical text.
+    /// The event as JSON. Content that no record can hold as a value goes as its canonical text: with half a character, or too deep.
     ///
     /// # Errors
-    /// [`Reason::BadValue`] at a name that is none, [`Reason::TooDeep`], [`Reason::TooLarge`] where something else than content takes the
-    /// room.
+    /// [`Reason::BadValue`] at a name that is none; where it is not content that does not fit, [`Reason::TooDeep`], and
+    /// [`Reason::TooLarge`] above the largest record that a setting allows.
     pub fn finish(mut self) -> Result<String, Rejected> {
         for name in NAMES {
             let source = self.0.get(name).filter(|source| json::is_string(source));
@@ -119,18 +121,18 @@ impl<'a> NativeEvent<'a> {
         }
         let mut json = self.members();
         let faults = json::faults(&json);
-        if faults.is_too_deep {
-            return Err(Rejected::whole(Reason::TooDeep));
-        }
-        if faults.surrogate.is_some() {
-            for name in CONTENTS {
+        if faults.is_too_deep || faults.surrogate.is_some() {
+            for (name, part) in CONTENTS {
                 if let Some(content) = self.0.get_mut(name) {
-                    *content = text_source(&canonical_text(&Content::Raw(content)));
+                    *content = text_source(&canonical_text(&Content::Raw(content)), part);
                 }
             }
             json = self.members();
+            if json::faults(&json).is_too_deep {
+                return Err(Rejected::whole(Reason::TooDeep));
+            }
         }
-        if json.len() > RECORD_BYTES_MAX_DEFAULT { Err(Rejected::whole(Reason::TooLarge)) } else { Ok(json) }
+        if json.len() > RECORD_BYTES_MAX_CEILING { Err(Rejected::whole(Reason::TooLarge)) } else { Ok(json) }
     }
 }
 
@@ -169,7 +171,7 @@ mod tests {
     use crate::event::{Event, EventKind, EventTime, RecordMeta, decode};
 
     fn read(json: &str) -> Event<'_> {
-        decode(Some(json.as_bytes()), &RecordMeta::without_place(EventTime(0), RECORD_BYTES_MAX_DEFAULT)).unwrap()
+        decode(Some(json.as_bytes()), &RecordMeta::without_place(EventTime(0), RECORD_BYTES_MAX_CEILING)).unwrap()
     }
 
     fn args_of(json: &str) -> Content<'_> {
@@ -210,12 +212,21 @@ mod tests {
     }
 
     #[test]
-    fn content_with_half_a_character_is_still_compared_and_what_is_too_deep_is_refused() {
+    fn content_that_is_no_value_of_a_record_is_still_compared_and_what_else_is_too_deep_is_refused() {
         let raw = |source: &str| RawValue::from_string(source.to_owned()).unwrap();
         let text = Value::from("{\"a\":\"\u{fffd}\"}").to_string();
         assert_eq!(args_of(&call(raw(r#"{"a":"\ud800"}"#))), Content::Raw(&text));
+        let deep = |levels| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        for levels in [63, 64, 65, 200] {
+            let source = deep(levels);
+            assert_eq!(args_of(&call(raw(&source))).view(), args_of(&call(source.as_str())).view(), "{levels}");
+        }
+        assert_ne!(args_of(&call(raw(&deep(64)))), args_of(&call(raw(&deep(65)))));
+        // A text that holds JSON as deep as a record may be, and is too long to stay as it is.
+        let long = format!("{}\"{}\"{}", "[".repeat(64), "x".repeat(60_000), "]".repeat(64));
+        assert!(call(long.as_str()).len() < 60_000);
         let mut event = NativeEvent::default();
-        event.content("args", raw(&format!("{}1{}", "[".repeat(64), "]".repeat(64))));
+        event.put("labels", raw(&deep(64)));
         assert_eq!(event.json("tool_call", "i", "s").unwrap_err().reason, Reason::TooDeep);
     }
 

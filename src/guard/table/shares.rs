@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use loopwarden_core::event::EventTime;
 
-/// A subject, as far as it matters agent leaves. In the order in which they do.
+/// What decides which subject leaves first; in that order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Leaver {
     pub(crate) has_block: bool,

@@ -160,7 +160,7 @@ impl Changelog for KafkaChangelog {
         // The end comes once for each assignment; and after an error nothing is fetched on.
         let unassigned = reader.unassign(&what);
         if drained.is_err() {
-            // This one may have stopped reading for good ([`crate::standstill`]): another client tries again.
+            // This one may have stopped reading for good ([`crate::client::standstill`]): another client tries again.
             match task.stage {
                 Stage::Session => self.session = None,
                 Stage::Swarm => self.swarm = None,

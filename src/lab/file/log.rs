@@ -211,15 +211,14 @@ impl RecordedLog {
         }
     }
 
-    /// Hands a record over; how many more may follow.
+    /// Hands a record over; whether more may follow.
     fn hand_over(
         &mut self,
         task: TaskId,
         line: u64,
         record: &Record<'_>,
-        room: usize,
         handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow,
-    ) -> usize {
+    ) -> Flow {
         let offset = record.meta.offset.0;
         self.next.insert(task, offset + 1);
         if offset != line || task.stage == Stage::Swarm {
@@ -227,7 +226,7 @@ impl RecordedLog {
         }
         self.since_commit.last = line;
         self.since_commit.records += 1;
-        if handler(task, record) == Flow::Stop { 0 } else { room - 1 }
+        handler(task, record)
     }
 
     /// Hands over sums; how many more records may follow.
@@ -250,8 +249,13 @@ impl RecordedLog {
                         headers: sum.output.headers.iter().map(|(name, value)| (name, Some(value))).collect(),
                         value_bytes_max: self.options.value_bytes_max,
                     };
+                    // It stays where the lane stops at it: the lane may ask for it again after a commit. Else it is passed by.
+                    if self.hand_over(task, sum.line, &Record::new(meta, sum.output.value.as_deref()), handler) == Flow::Stop {
+                        room = 0;
+                        break;
+                    }
                     self.sums.cursor += 1;
-                    room = self.hand_over(task, sum.line, &Record::new(meta, sum.output.value.as_deref()), room, handler);
+                    room -= 1;
                 }
             }
         }
@@ -271,7 +275,11 @@ impl RecordedLog {
                     Verdict::Deliver if room == 0 => break 'chunks,
                     Verdict::Deliver => {
                         let record = chunk.record(line, &names, self.options.value_bytes_max);
-                        room = self.hand_over(task, line.line, &record, room, handler);
+                        // As with sums.
+                        if self.hand_over(task, line.line, &record, handler) == Flow::Stop {
+                            break 'chunks;
+                        }
+                        room -= 1;
                     }
                 }
                 self.lines.position = self.lines.position.max(line.line + 1);
@@ -281,6 +289,27 @@ impl RecordedLog {
             self.lines.cursor = (self.lines.cursor.0 + 1, 0);
         }
         self.lines.chunks = chunks;
+    }
+
+    /// Passes by the records that the lane has stopped at, where the offsets that it commits are behind them.
+    fn pass_by(&mut self, offsets: &[(TaskId, NextOffset)]) {
+        let is_done = |task, offset| offsets.iter().any(|(of, next)| *of == task && offset < next.0);
+        if let Some(sum) = self.sums.records.get(self.sums.cursor)
+            && is_done(TaskId { stage: Stage::Swarm, partition: sum.partition }, sum.offset)
+        {
+            self.sums.cursor += 1;
+        }
+        if let Some(chunk) = self.lines.chunks.get(self.lines.cursor.0)
+            && let Some(line) = chunk.lines.get(self.lines.cursor.1)
+            && is_done(session(line.partition), line.offset)
+        {
+            self.lines.position = self.lines.position.max(line.line + 1);
+            self.lines.cursor.1 += 1;
+            if self.lines.cursor.1 == chunk.lines.len() {
+                self.lines.position = self.lines.position.max(chunk.upto);
+                self.lines.cursor = (self.lines.cursor.0 + 1, 0);
+            }
+        }
     }
 
     /// Drops what is behind the last commit.
@@ -421,6 +450,7 @@ impl Log for RecordedLog {
         let sums = self.placed(sums);
         self.stepped.sums.extend(sums);
         self.since_commit.records = 0;
+        self.pass_by(offsets);
         self.stepped.floor = self.lines.position;
         self.forget();
         CommitOutcome::Committed { changelog_next: Vec::new() }

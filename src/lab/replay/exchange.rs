@@ -53,6 +53,8 @@ pub(crate) struct Exchange {
     /// Line of the first sum in each step that was fed and not taken in.
     in_flight: VecDeque<Option<u64>>,
     collected: Vec<Collected>,
+    /// Line before which everything was taken out.
+    settled: u64,
 }
 
 impl Exchange {
@@ -65,6 +67,7 @@ impl Exchange {
             next: vec![0; partitions.max(1) as usize],
             in_flight: VecDeque::new(),
             collected: Vec::new(),
+            settled: 0,
         }
     }
 
@@ -116,6 +119,10 @@ impl Exchange {
         let waiting = self.waiting.keys().map(|(line, ..)| *line).take(1);
         let in_flight = self.in_flight.iter().flatten().copied();
         let floor = held.chain(waiting).chain(in_flight).fold(self.floor(), u64::min);
+        if floor <= self.settled {
+            return Vec::new();
+        }
+        self.settled = floor;
         self.take_out(floor)
     }
 

@@ -20,6 +20,8 @@ struct Job {
     task: Task<Restoring>,
     attempt: u64,
     not_before_ms: u64,
+    /// Since when the group does not answer for it.
+    failing: Since,
 }
 
 /// Asks the group where tasks stand, one task each time it is polled.
@@ -30,12 +32,11 @@ pub struct GroupRestorer {
     topic: String,
     on_input_loss: OnInputLoss,
     jobs: VecDeque<Job>,
-    failing: Since,
 }
 
 impl GroupRestorer {
     pub fn new(offsets: Box<dyn Changelog>, topic: String, on_input_loss: OnInputLoss) -> Self {
-        Self { offsets, topic, on_input_loss, jobs: VecDeque::new(), failing: Since::default() }
+        Self { offsets, topic, on_input_loss, jobs: VecDeque::new() }
     }
 
     /// The group's offset of a partition, and the one to read next.
@@ -71,7 +72,7 @@ impl GroupRestorer {
 
 impl Restorer for GroupRestorer {
     fn submit(&mut self, task: Task<Restoring>, attempt: u64) {
-        self.jobs.push_back(Job { task, attempt, not_before_ms: 0 });
+        self.jobs.push_back(Job { task, attempt, not_before_ms: 0, failing: Since::default() });
     }
 
     fn cancel(&mut self, id: TaskId) {
@@ -81,17 +82,14 @@ impl Restorer for GroupRestorer {
     fn poll(&mut self, clock: &dyn Clock) -> Option<Answer> {
         let now_ms = clock.mono_ms();
         let due = self.jobs.iter().position(|job| job.not_before_ms <= now_ms)?;
-        let Job { task, attempt, .. } = self.jobs.remove(due)?;
+        let Job { task, attempt, mut failing, .. } = self.jobs.remove(due)?;
         let id = task.id();
         let result = match self.ask(id) {
-            Ok((committed, next)) => {
-                self.failing = Since::default();
-                self.ready(task, committed, next)
-            }
+            Ok((committed, next)) => self.ready(task, committed, next),
             Err(LogError::Transient(cause)) => {
                 tracing::warn!(cause, topic = self.topic, "the group cannot be asked where a partition stands");
-                if self.failing.lasts_ms(now_ms) <= TROUBLE_MS_MAX {
-                    self.jobs.push_back(Job { task, attempt, not_before_ms: clock.mono_ms() + ASK_AGAIN_MS });
+                if failing.lasts_ms(now_ms) <= TROUBLE_MS_MAX {
+                    self.jobs.push_back(Job { task, attempt, not_before_ms: clock.mono_ms() + ASK_AGAIN_MS, failing });
                     return None;
                 }
                 let message = format!("nothing could be read of topic {} for three minutes: {cause}", self.topic);

@@ -1,6 +1,6 @@
 //! Hands the records of a poll to their tasks.
 
-use loopwarden_core::event::{EventTime, Reason, Record, RecordMeta, RecordOffset, TaskId};
+use loopwarden_core::event::{Reason, Record, TaskId};
 use loopwarden_log::Flow;
 use loopwarden_state::StateStore;
 
@@ -18,11 +18,6 @@ impl<S: StateStore, M: Machine> Work<S, M> {
             self.marks.add(suspect.task, Culprit::Record(suspect.offset), Reason::Crash);
         }
         self.killer = Some(file);
-    }
-
-    /// A running task with everything its records meet.
-    fn context<'a>(&'a mut self, tasks: &'a mut Tasks, id: TaskId) -> Option<RecordContext<'a, S, M>> {
-        Some(RecordContext { id, task: tasks.get_mut(id)?, work: self })
     }
 
     /// One record of a poll.
@@ -57,44 +52,6 @@ impl<S: StateStore, M: Machine> Work<S, M> {
             Err(Stop::Store(error)) => Interrupt::Store(error),
         });
         Flow::Stop
-    }
-
-    /// Lets every timer of every task fire, or as many as a commit takes: the end of time, for a report. False where something came
-    /// between.
-    pub(crate) fn has_run_timers(&mut self, tasks: &mut Tasks) -> bool {
-        for id in tasks.ids() {
-            while let Some(mut context) = self.context(tasks, id) {
-                if context.work.is_full() {
-                    return true;
-                }
-                match context.fire_last() {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(stop) => {
-                        self.ended(id, Err(stop));
-                        return false;
-                    }
-                }
-            }
-        }
-        true
-    }
-}
-
-impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
-    /// Fires the next timer as of the end of time. False where there is none.
-    fn fire_last(&mut self) -> Result<bool, Stop> {
-        let Some(timer) = self.task.timers.due(&self.work.store, self.id, EventTime(i64::MAX))? else { return Ok(false) };
-        let meta = RecordMeta {
-            topic: "",
-            partition: self.id.partition,
-            offset: RecordOffset(self.task.next().0.saturating_sub(1)),
-            timestamp: self.task.now.watermark,
-            key: None,
-            headers: Vec::new(),
-            value_bytes_max: 0,
-        };
-        self.fire(&timer, &Record::new(meta, None)).map(|()| true)
     }
 }
 

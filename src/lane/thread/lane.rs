@@ -440,9 +440,6 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if self.phase != Phase::Feeding || self.tasks.is_restoring() {
             return Ok(());
         }
-        if self.settings.run_timers_at_end && !self.work.has_run_timers(&mut self.tasks) {
-            return Ok(());
-        }
         let has_work = self.has_work();
         self.commit(clock)?;
         // What the commit sends to the swarm stage comes back, and then the end again; so does everything that was not committed.

@@ -125,7 +125,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 intake: Some(foreign.report(&self.stats, &self.tasks, &self.log.input_ends())),
                 overlay_bytes,
                 has_opened: true,
-                is_held_up: self.is_held_up() || self.tasks.is_restoring(),
+                is_held_up: self.is_held_up(),
                 ..LaneReport::default()
             };
         }

@@ -64,7 +64,8 @@ pub(super) fn start(spec: &DeploymentSpec<'_>, options: &KafkaOptions, mappings:
     let inputs = &spec.config.input;
     let mut fleet = Fleet::new(spec.clock, inputs.len());
     for (input, mapping) in inputs.iter().zip(mappings) {
-        let lane_settings = Arc::new(LaneSettings { poll_ms_max: POLL_MS_MAX, ..spec.settings() });
+        let lane_settings =
+            Arc::new(LaneSettings { poll_ms_max: POLL_MS_MAX, swarm: false, aligns_sources: false, ..spec.settings() });
         let options = options.of_intake(&input.topic);
         let (settings, sources, policy) = (settings(spec.config, input), Arc::clone(&spec.sources), Arc::clone(spec.policy));
         let input = input.clone();

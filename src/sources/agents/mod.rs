@@ -17,7 +17,7 @@ mod qwen;
 use crate::agent::Agent;
 use crate::install::Install;
 
-/// All agents. Of two that know a log or an export, the first reads it.
+/// All agents. Of two that are equally sure of a log or an export, the first reads it.
 pub static AGENTS: [Agent; 12] = [
     claude_code::AGENT,
     codex::AGENT,

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::hook::object::{Object, text};
+use crate::text::shell_exit_code;
 
 /// One message of an agent to its hook.
 #[derive(Debug)]
@@ -96,10 +97,10 @@ impl<'a> Outcome<'a> {
         Self { word: "error", result: Some(Value::Text(said.clone())), error: Some(said), exit_code, duration_ms: None }
     }
 
-    /// What a text says of its own: an exit code other than 0 is a failure.
+    /// What a shell call returned: an exit code other than 0 behind the output is a failure.
     pub(crate) fn of_shell_text(said: Cow<'a, str>) -> Self {
-        match exit_code(&said) {
-            Some(code) if code != 0 => Self::error(said),
+        match shell_exit_code(&said) {
+            Some(code) if code != 0 => Self { exit_code: Some(code), ..Self::error(said) },
             _ => Self::ok(Some(Value::Text(said))),
         }
     }

@@ -8,9 +8,6 @@ use serde_json::Value;
 use crate::text;
 use crate::transcript::sink::{Made, Sink};
 
-/// The shell of Gemini CLI and Qwen Code, whose result tells its exit code in the text.
-const FUNCTION_SHELL: &str = "run_shell_command";
-
 /// The session and agent of all events of a log.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Whose {
@@ -43,7 +40,7 @@ impl Answer {
     /// A function's response as Gemini CLI and Qwen Code write it, with the status of the call; empty = not given.
     pub(crate) fn of_function(response: &Value, tool: &str, status: &str) -> Self {
         let (said, is_error) = text::response(response);
-        let (said, exit_code) = if tool == FUNCTION_SHELL { text::of_shell(&said) } else { (said, None) };
+        let (said, exit_code) = if tool == text::FUNCTION_SHELL { text::of_shell(&said) } else { (said, None) };
         let exit_code = exit_code.filter(|code| *code != 0);
         let outcome = match status {
             "cancelled" => "cancelled",

@@ -1,5 +1,7 @@
 //! The log of a lane, polled by hand.
 
+use loopwarden_log::Headers;
+
 use super::*;
 use crate::file::{Given, Placing};
 
@@ -62,4 +64,38 @@ fn nothing_is_handed_over_behind_the_end() {
     let mut got = Vec::new();
     assert!(matches!(poll(&mut log, 1, &mut got), LogEvent::Assigned(_)));
     assert_eq!((poll(&mut log, 1, &mut got), got.len()), (LogEvent::End, 0));
+}
+
+#[test]
+fn a_record_that_the_lane_stopped_at_can_be_read_again_after_a_commit() {
+    let mut log = RecordedLog::new(0, &FileOptions { partitions: 2, ..FileOptions::default() });
+    let output = |number: u8| Output {
+        destination: Destination::SwarmCounts,
+        key: vec![number],
+        value: None,
+        headers: Headers::default(),
+        timestamp_ms: 0,
+    };
+    let sums =
+        (0..2).map(|number| SumRecord { partition: 0, offset: u64::from(number), line: 0, output: output(number) }).collect();
+    log.feed(Fed { chunk: Some(chunk(0..1)), sums, input: InputState::Open });
+    let swarm = TaskId { stage: Stage::Swarm, partition: 0 };
+    let mut got = Vec::new();
+    poll(&mut log, 1, &mut got);
+    // A lane that has no room for what the second sum brings commits what was before it.
+    poll(&mut log, 2, &mut got);
+    log.commit(&[(swarm, NextOffset(1))]);
+    log.start(swarm, NextOffset(1)).unwrap();
+    poll(&mut log, 2, &mut got);
+    assert_eq!(got, [0, 1, 1, 0], "the second sum again, and the line");
+    log.commit(&[(swarm, NextOffset(2))]);
+    log.start(session(0), NextOffset(0)).unwrap();
+    got.clear();
+    poll(&mut log, 2, &mut got);
+    assert_eq!(got, [0], "the only line of its chunk again");
+    // What the lane has had is passed by.
+    log.commit(&[(session(0), NextOffset(1))]);
+    got.clear();
+    poll(&mut log, 2, &mut got);
+    assert_eq!((got.len(), log.stepped().floor), (0, 1));
 }

@@ -75,8 +75,8 @@ const GROUPS: usize = 5;
 #[derive(Debug)]
 pub(crate) struct Rates {
     clock: Stopwatch,
-    /// Of this host, then of each token; a bucket for each group.
-    known: Vec<Mutex<[Option<Bucket>; GROUPS]>>,
+    /// Of this host, then of each token; a bucket for each group. None where nobody who has shown himself is bounded.
+    known: Option<Vec<Mutex<[Option<Bucket>; GROUPS]>>>,
     strangers: Mutex<BTreeMap<Option<IpAddr>, Bucket>>,
 }
 
@@ -84,7 +84,12 @@ impl Rates {
     /// Buckets for so many tokens.
     pub(crate) fn new(tokens: usize) -> Self {
         let known = (0..=tokens).map(|_| Mutex::default()).collect();
-        Self { clock: Stopwatch::start(), known, strangers: Mutex::default() }
+        Self { clock: Stopwatch::start(), known: Some(known), strangers: Mutex::default() }
+    }
+
+    /// Bounds strangers alone. A guard beside an agent is asked before each call: what it does not answer goes unguarded.
+    pub(crate) fn of_strangers() -> Self {
+        Self { clock: Stopwatch::start(), known: None, strangers: Mutex::default() }
     }
 
     /// Whether one more may be answered.
@@ -99,7 +104,8 @@ impl Rates {
             Purse::Token(index) => index + 1,
             Purse::Stranger(ip) => return take_of_stranger(&mut held(&self.strangers), payer(ip), now_ms),
         };
-        let Some(known) = self.known.get(owner) else { return false };
+        let Some(known) = &self.known else { return true };
+        let Some(known) = known.get(owner) else { return false };
         held(known).get_mut(place).is_some_and(|bucket| bucket.get_or_insert(Bucket::full(rate, now_ms)).take(rate, now_ms))
     }
 }
@@ -145,6 +151,9 @@ mod tests {
         assert_eq!(spend(Purse::Token(0)), 200);
         assert_eq!(spend(Purse::Token(0)), 0);
         assert!(!rates.take_at(Group::Admin, Purse::Token(1), 0), "there is no such token");
+        let rates = Rates::of_strangers();
+        let spend = |purse| (0..20_000).filter(|_| rates.take_at(Group::Checks, purse, 0)).count() as u64;
+        assert_eq!((spend(stranger(1)), spend(Purse::Local), spend(Purse::Token(0))), (OF_STRANGER.burst, 20_000, 20_000));
     }
 
     #[test]

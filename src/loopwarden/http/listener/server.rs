@@ -177,7 +177,7 @@ fn shared(
 ) -> Arc<Shared> {
     Arc::new(Shared {
         counts: Counts::of(routes::ROUTES.iter().map(|route| route.path)),
-        rates: Rates::new(door.tokens()),
+        rates: if is_for_agents { Rates::of_strangers() } else { Rates::new(door.tokens()) },
         door,
         bodies: Bodies::new(limits::HTTP_BODY_WAIT),
         checks: Bodies::new(CHECK_BODY_WAIT),

@@ -9,6 +9,7 @@ use crate::hook::message::{HookMessage, Outcome, Value, What, message, without_p
 use crate::hook::object::{Object, text};
 use crate::hook::say::Say;
 use crate::hook::shape;
+use crate::text::FUNCTION_SHELL;
 
 pub(super) const HOOK: Hook = Hook {
     can: Capabilities { stop: true, ..AFTER },
@@ -37,7 +38,7 @@ fn outcome<'a>(body: &Object<'a>) -> Outcome<'a> {
     let error = body.object("tool_response").and_then(|response| response.raw("error")).and_then(message);
     match (error, content(body)) {
         (Some(error), result) => Outcome { result, ..Outcome::error(error) },
-        (None, Some(Value::Text(said))) => Outcome::of_shell_text(said),
+        (None, Some(Value::Text(said))) if is_shell(body) => Outcome::of_shell_text(said),
         (None, result) => Outcome::ok(result),
     }
 }
@@ -46,7 +47,12 @@ fn outcome<'a>(body: &Object<'a>) -> Outcome<'a> {
 pub(crate) fn content<'a>(body: &Object<'a>) -> Option<Value<'a>> {
     let response = body.raw("tool_response")?;
     let content = body.object("tool_response").and_then(|response| response.raw("llmContent")).unwrap_or(response);
-    Some(text(content).map_or(Value::Given(content), |said| Value::Text(without_process_group(said))))
+    let read = |said| if is_shell(body) { without_process_group(said) } else { said };
+    Some(text(content).map_or(Value::Given(content), |said| Value::Text(read(said))))
+}
+
+fn is_shell(body: &Object<'_>) -> bool {
+    body.text("tool_name").as_deref() == Some(FUNCTION_SHELL)
 }
 
 fn answer(heard: &HookEvent, say: &Say) -> Option<Json> {
