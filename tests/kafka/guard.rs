@@ -116,6 +116,10 @@ fn a_block_of_the_engine_is_obeyed_and_a_broker_that_dies_holds_up_nobody() {
     let scratch = Scratch::new("guard");
     let dir = scratch.0.to_string_lossy().into_owned();
     let engine = Running::start(&world, &scratch, &["run", "--data-dir", &dir, "--set", "mode=live"]);
+    // A lane that joins later makes the others wait, and what waited is judged at once: the block would come with the nudge.
+    let all = format!("{0} of {0} tasks run", 2 * PARTITIONS);
+    let runs = |_| json!(surface::answer(&engine.address, "/readyz?verbose").contains(&all));
+    until_so("all tasks of the engine", runs, |runs| runs == true);
     let arguments = ["guard", "--state", "kafka", "--listen", "127.0.0.1:0", "--stale-after-ms", "5000"];
     let guard = Running::start(&world, &scratch, &arguments);
     let is_ready = |_| json!(surface::answer(&guard.address, "/readyz").starts_with("HTTP/1.1 200 "));
