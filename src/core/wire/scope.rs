@@ -40,7 +40,7 @@ pub struct AgentName<'a> {
 /// How a worker recomputes the fingerprint of a scope.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Identity<'a> {
-    /// One of [`CALL`], [`COARSE`], [`ARGS`], [`OPAQUE`]; none: [`CALL`].
+    /// One of `CALL`, `COARSE`, `ARGS`, `OPAQUE`; none: `CALL`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Text<'a>>,
     /// Only these top-level arguments; empty: all.

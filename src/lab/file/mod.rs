@@ -12,7 +12,7 @@
 //! - Partition *p* of both stages belongs to lane *p* mod lanes.
 //! - A range of a topic reads as files whose every line has a `_record`; its lines are numbered in the order of record timestamps.
 //!
-//! A thread reads, in [`rounds`]: a chunk of lines for each lane. [`RecordedLog`] is what a lane reads them from; whoever takes the rounds
+//! A thread reads, in rounds: a chunk of lines for each lane. [`RecordedLog`] is what a lane reads them from; whoever takes the rounds
 //! feeds it.
 
 mod block;
