@@ -35,8 +35,13 @@ fn no_text(block: &Value) -> String {
 }
 
 /// Milliseconds since 1970, to the year 9999.
+pub(crate) fn since_1970(ms: i64) -> Option<EventTime> {
+    (0..253_402_300_800_000).contains(&ms).then_some(EventTime(ms))
+}
+
+/// Such milliseconds as JSON has them.
 pub(crate) fn unix_ms(value: &Value) -> Option<EventTime> {
-    value.as_i64().filter(|ms| (0..253_402_300_800_000).contains(ms)).map(EventTime)
+    value.as_i64().and_then(since_1970)
 }
 
 /// The tool of Gemini CLI and Qwen Code that runs a command.
@@ -51,8 +56,17 @@ pub(crate) fn shell_exit_code(said: &str) -> Option<i64> {
 /// the exit code, which stands behind the output.
 pub(crate) fn of_shell(said: &str) -> (String, Option<i64>) {
     let exit_code = shell_exit_code(said);
-    let kept: Vec<&str> = said.split('\n').filter(|line| !line.starts_with("Process Group PGID: ")).collect();
-    (kept.join("\n"), exit_code)
+    (without_process_group(said.into()).into_owned(), exit_code)
+}
+
+/// A text without the line that names a process group: it is another one at each call.
+pub(crate) fn without_process_group(said: Cow<'_, str>) -> Cow<'_, str> {
+    let is_volatile = |line: &&str| line.starts_with("Process Group PGID: ");
+    if !said.lines().any(|line| is_volatile(&line)) {
+        return said;
+    }
+    let kept: Vec<&str> = said.split('\n').filter(|line| !is_volatile(line)).collect();
+    Cow::Owned(kept.join("\n"))
 }
 
 /// Texts of `parts`, as Google's API has them; what the model only thought is none.
@@ -98,6 +112,13 @@ mod tests {
     use loopwarden_core::identity::shipped_masks;
 
     use super::*;
+
+    #[test]
+    fn the_process_group_is_left_out_and_nothing_else() {
+        let said = "<c>\nOutput: o\nExit Code: 3\nProcess Group PGID: 3911\n</c>";
+        assert_eq!(without_process_group(said.into()), "<c>\nOutput: o\nExit Code: 3\n</c>");
+        assert!(matches!(without_process_group("a\nb\n".into()), Cow::Borrowed("a\nb\n")));
+    }
 
     #[test]
     fn the_exit_code_of_a_shell_is_the_last_one_and_its_process_group_is_left_out() {

@@ -1,6 +1,6 @@
 //! Identity facts of a case: what the rules on calls, fingerprints and outcomes must say.
 
-use loopwarden_core::event::{Content, Event, EventKind, EventTime, Outcome, RecordMeta, RecordOffset, decode};
+use loopwarden_core::event::{Content, Event, EventKind, EventTime, Outcome, RecordMeta, decode};
 use loopwarden_core::identity::{Arguments, call_identity, canonical_text, fingerprint_text, outcome_identity};
 use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
 use loopwarden_core::policy::{Policy, ToolClass};
@@ -63,15 +63,7 @@ pub(super) fn check(policy: &Policy, case: &Case) -> Vec<Mismatch> {
 
 fn with_event<R>(case: &Case, at: usize, read: impl FnOnce(&Event<'_>) -> R) -> Option<R> {
     let payload = case.events.get(at).map(Value::to_string)?;
-    let meta = RecordMeta {
-        topic: "cases",
-        partition: 0,
-        offset: RecordOffset(0),
-        timestamp: EventTime(0),
-        key: None,
-        headers: Vec::new(),
-        value_bytes_max: RECORD_BYTES_MAX_DEFAULT,
-    };
+    let meta = RecordMeta::without_place(EventTime(0), RECORD_BYTES_MAX_DEFAULT);
     decode(Some(payload.as_bytes()), &meta).ok().map(|event| read(&event))
 }
 

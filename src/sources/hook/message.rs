@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::hook::object::{Object, text};
-use crate::text::shell_exit_code;
+use crate::text::{shell_exit_code, since_1970};
 
 /// One message of an agent to its hook.
 #[derive(Debug)]
@@ -115,11 +115,6 @@ pub(crate) fn time(value: Option<&RawValue>) -> Option<EventTime> {
     }
 }
 
-fn since_1970(ms: i64) -> Option<EventTime> {
-    // To the year 9999.
-    (0..253_402_300_800_000).contains(&ms).then_some(EventTime(ms))
-}
-
 /// The exit code in a text: a line that begins with `Exit code 3` or `Exit Code: 3`.
 pub(crate) fn exit_code(said: &str) -> Option<i64> {
     let after = |line: &str| {
@@ -127,16 +122,6 @@ pub(crate) fn exit_code(said: &str) -> Option<i64> {
         rest.trim().parse().ok()
     };
     said.lines().find_map(after)
-}
-
-/// A text without the line that names a process group: it is another one at each call.
-pub(crate) fn without_process_group(said: Cow<'_, str>) -> Cow<'_, str> {
-    let is_volatile = |line: &&str| line.starts_with("Process Group PGID: ");
-    if !said.lines().any(|line| is_volatile(&line)) {
-        return said;
-    }
-    let kept: Vec<&str> = said.split('\n').filter(|line| !is_volatile(line)).collect();
-    Cow::Owned(kept.join("\n"))
 }
 
 /// What `{"message": …}` or a plain text says.
@@ -159,13 +144,6 @@ mod tests {
         ] {
             assert_eq!(exit_code(said), code, "{said:?}");
         }
-    }
-
-    #[test]
-    fn the_process_group_is_left_out_and_nothing_else() {
-        let said = "<c>\nOutput: o\nExit Code: 3\nProcess Group PGID: 3911\n</c>";
-        assert_eq!(without_process_group(said.into()), "<c>\nOutput: o\nExit Code: 3\n</c>");
-        assert!(matches!(without_process_group("a\nb\n".into()), Cow::Borrowed("a\nb\n")));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset, decode};
+use loopwarden_core::event::{EventTime, RecordMeta, decode};
 use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
 use loopwarden_guard::{Action, Answer, Decision, Freshness, Source};
 use proptest::prelude::*;
@@ -44,15 +44,7 @@ fn outcome(agent: &'static Agent, line: &Value) -> Value {
     let heard = read(agent, line["body"].to_string().as_bytes(), line["hook"].as_str(), 7);
     let event: Value = heard.event.as_ref().map_or(Value::Null, |event| serde_json::from_str(event.get()).expect("JSON"));
     if let Some(event) = &heard.event {
-        let meta = RecordMeta {
-            topic: "t",
-            partition: 0,
-            offset: RecordOffset(0),
-            timestamp: EventTime(0),
-            key: None,
-            headers: Vec::new(),
-            value_bytes_max: RECORD_BYTES_MAX_DEFAULT,
-        };
+        let meta = RecordMeta::without_place(EventTime(0), RECORD_BYTES_MAX_DEFAULT);
         decode(Some(event.get().as_bytes()), &meta).unwrap_or_else(|rejected| panic!("{event}: {rejected:?}"));
     }
     let mut outcome = line.clone();
