@@ -24,6 +24,8 @@ use crate::{broker, surface};
 const PARTITIONS: u32 = 4;
 /// What an agent of these tests waits. Its socket gives up then, so that a later answer fails the test.
 const DEADLINE: Duration = Duration::from_secs(20);
+/// What the model of an agent thinks between two calls: ten calls take longer than a commit, so that a nudge comes before a block.
+const THINKING: Duration = Duration::from_millis(50);
 
 /// A process with its address; killed with this value.
 struct Running {
@@ -358,6 +360,7 @@ impl Stubborn {
             } else {
                 self.heeds(&of_session("tool_result"));
             }
+            thread::park_timeout(THINKING);
         }
     }
 
