@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+pub(crate) mod blocks;
 mod content;
 mod decode;
 mod field;
@@ -25,6 +26,7 @@ pub use field::is_name;
 pub use partition::{murmur2, partition_of};
 pub use record::{Header, NextOffset, Record, RecordMeta, RecordOffset, TopicPartition};
 pub use rejected::{Reason, Rejected};
+pub use sound::fields_while;
 pub use task::{Stage, TaskId};
 pub use time::EventTime;
 pub use wire::SCHEMA_VERSION;

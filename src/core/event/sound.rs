@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use crate::event::blocks::{self, BLOCK, bits};
 use crate::event::json;
 use crate::limits::JSON_DEPTH_MAX;
 
@@ -15,14 +16,22 @@ const _: () = assert!(JSON_DEPTH_MAX <= u64::BITS as usize);
 
 /// Whether a text is one JSON value, no deeper than allowed and without unpaired surrogates.
 pub(crate) fn is_sound(text: &str) -> bool {
-    let mut scanner = Scanner { text, at: 0 };
+    let mut scanner = Scanner::of(text);
     scanner.value(JSON_DEPTH_MAX).is_some() && scanner.is_at_end()
 }
 
 /// Shows the fields of a text that is one sound object, in source order, equal keys included: key, unescaped, and where the value stands.
 /// None where it is no such text; what was shown until then means nothing.
 pub(super) fn fields<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, str>, Range<usize>)) -> Option<()> {
-    let mut scanner = Scanner { text, at: 0 };
+    fields_while(text, |key, value| {
+        visit(key, value);
+        true
+    })
+}
+
+/// The same, as long as `visit` is to be shown more: what stands behind that is not looked at.
+pub fn fields_while<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, str>, Range<usize>) -> bool) -> Option<()> {
+    let mut scanner = Scanner::of(text);
     scanner.expect(b'{')?;
     if scanner.peek_after_space()? == b'}' {
         scanner.at += 1;
@@ -31,7 +40,9 @@ pub(super) fn fields<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, str>, Rang
             let key = scanner.key()?;
             let value = scanner.peek_after_space().map(|_| scanner.at)?;
             scanner.value(JSON_DEPTH_MAX - 1)?;
-            visit(key, value..scanner.at);
+            if !visit(key, value..scanner.at) {
+                return Some(());
+            }
             match scanner.peek_after_space()? {
                 b',' => scanner.at += 1,
                 b'}' => break scanner.at += 1,
@@ -45,9 +56,42 @@ pub(super) fn fields<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, str>, Rang
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
+    /// Where the block begins whose stops are known, and they: a bit for each byte that is not simply part of a string.
+    block: usize,
+    stops: u64,
+}
+
+/// Which bytes of a block are a quote, a backslash or a control character.
+fn stops(block: &[u8; BLOCK]) -> u64 {
+    bits(block, |byte| byte == b'"' || byte == b'\\' || byte < b' ')
 }
 
 impl<'a> Scanner<'a> {
+    fn of(text: &'a str) -> Self {
+        Self { text, at: 0, block: 0, stops: blocks::at(text.as_bytes(), 0, stops) }
+    }
+
+    /// Offset of the first byte from `at` on that is not simply part of a string; the end where there is none, or beyond.
+    #[inline]
+    fn next_stop(&mut self, at: usize) -> usize {
+        let bytes = self.text.as_bytes();
+        let mut from = at;
+        loop {
+            let block = from - from % BLOCK;
+            if block != self.block {
+                (self.block, self.stops) = (block, blocks::at(bytes, block, stops));
+            }
+            let left = self.stops & (u64::MAX << (from % BLOCK));
+            if left != 0 {
+                return block + left.trailing_zeros() as usize;
+            }
+            from = block + BLOCK;
+            if from >= bytes.len() {
+                return from;
+            }
+        }
+    }
+
     /// Skips one value of at most so many levels. No recursion: hostile depth costs nothing.
     fn value(&mut self, depth_max: usize) -> Option<()> {
         let mut open = 0;
@@ -111,12 +155,27 @@ impl<'a> Scanner<'a> {
     }
 
     /// A string from its opening quote on; whether it holds escapes.
+    #[inline]
     fn string(&mut self) -> Option<bool> {
+        // Most are short and without escapes: their end is known already.
+        let from = self.at + 1;
+        let left = if from - from % BLOCK == self.block { self.stops & (u64::MAX << (from % BLOCK)) } else { 0 };
+        let end = self.block + left.trailing_zeros() as usize;
+        if left != 0 && self.text.as_bytes().get(end) == Some(&b'"') {
+            self.at = end + 1;
+            return Some(false);
+        }
+        self.long_string()
+    }
+
+    /// The same for any string. A call of its own: beside it the short ones would pay for its registers.
+    #[inline(never)]
+    fn long_string(&mut self) -> Option<bool> {
         let bytes = self.text.as_bytes();
         let mut has_escapes = false;
         let mut at = self.at + 1;
         loop {
-            at = plain_end(bytes, at);
+            at = self.next_stop(at);
             match bytes.get(at)? {
                 b'"' => {
                     self.at = at + 1;
@@ -186,23 +245,6 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Offset of the first byte from `at` on that is not simply part of a string: a quote, a backslash, a control character. Eight bytes
-/// at a time.
-#[inline]
-fn plain_end(bytes: &[u8], at: usize) -> usize {
-    let rest = bytes.get(at..).unwrap_or_default();
-    let (words, tail) = rest.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let hits = json::quotes_or_controls(word) | json::bytes_equal(word, b'\\');
-        if hits != 0 {
-            return at + index * 8 + (hits.trailing_zeros() / 8) as usize;
-        }
-    }
-    let plain = tail.iter().take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..=0x1F)).count();
-    at + words.len() * 8 + plain
-}
-
 /// Offset after the escape at `at`; after both halves of a surrogate pair. None for what is no escape, and for half a pair.
 #[inline]
 fn escape_end(bytes: &[u8], at: usize) -> Option<usize> {
@@ -221,7 +263,7 @@ fn escape_end(bytes: &[u8], at: usize) -> Option<usize> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{fields, is_sound};
+    use super::{fields, fields_while, is_sound};
     use crate::event::json;
 
     proptest! {
@@ -239,6 +281,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_string_ends_at_its_quote_wherever_that_stands() {
+        for length in 0..200 {
+            for stop in ['"', '\\', '\n', '!', '#', '\u{7f}', '\u{80}', '¢'] {
+                let text = format!("[\"{}{stop}\",\"{}\"]", "x".repeat(length), "y".repeat(length));
+                assert_eq!(is_sound(&text), json::is_valid(&text), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_stands_behind_the_last_field_asked_for_is_not_looked_at() {
+        let mut shown = Vec::new();
+        let visit = |key: std::borrow::Cow<'_, str>, _| {
+            shown.push(key.into_owned());
+            shown.len() < 2
+        };
+        assert_eq!(fields_while(r#"{"a":1,"b":[2],"c":"#, visit), Some(()));
+        assert_eq!(shown, ["a", "b"]);
+        assert_eq!(fields_while(r#"{"a":1,"c":"#, |_, _| true), None);
     }
 
     /// Pieces of JSON that often enough make JSON, and often enough just not.

@@ -4,8 +4,7 @@
 //! a word, a time with four digits before a `-`, and all else has a digit at the start of a word. The classes of 64 bytes are four words
 //! of 64 bits; a few shifts find all three in all places at once.
 
-/// Bytes that are looked at in one step.
-const BLOCK: usize = 64;
+use crate::event::blocks::{self, BLOCK, bits};
 
 /// One bit for each byte of a block, the first one lowest.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,15 +24,6 @@ impl Classes {
             dash: bits(block, |byte| byte == b'-'),
         }
     }
-}
-
-/// Which bytes are of a kind. The compiler makes vectors of the first loop; the product gathers the lowest bits of eight bytes.
-#[inline]
-fn bits(block: &[u8; BLOCK], is_meant: impl Fn(u8) -> bool) -> u64 {
-    let flags = block.map(|byte| u8::from(is_meant(byte)));
-    let (eights, _) = flags.as_chunks::<8>();
-    let gathered = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-    eights.iter().rev().fold(0, |bits, eight| bits << 8 | gathered(eight))
 }
 
 /// The places of a text, in order.
@@ -96,16 +86,10 @@ impl<'a> Candidates<'a> {
 
 /// Classes of the bytes from a place on; beyond the end, of none.
 fn classes_at(bytes: &[u8], at: usize) -> Classes {
-    let rest = bytes.get(at..).unwrap_or_default();
-    if rest.is_empty() {
+    if at >= bytes.len() {
         return Classes::default();
     }
-    if let Some(block) = rest.first_chunk() {
-        return Classes::of(block);
-    }
-    let mut block = [0; BLOCK];
-    block.iter_mut().zip(rest).for_each(|(place, byte)| *place = *byte);
-    Classes::of(&block)
+    blocks::at(bytes, at, Classes::of)
 }
 
 #[cfg(test)]

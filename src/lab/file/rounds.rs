@@ -8,9 +8,9 @@ use crate::file::chunk::{Chunk, Placing};
 use crate::file::read::ReadState;
 
 /// Lines of a round, over all lanes.
-const ROUND_LINES: u64 = 8_192;
-/// Bytes after which a round ends early.
-const ROUND_BYTES: usize = 8 << 20;
+const ROUND_LINES: u64 = 1_024;
+/// Bytes after which a round ends early: what the lanes have read is in the caches still when it is filled again.
+const ROUND_BYTES: usize = 1 << 20;
 /// Rounds that are read ahead.
 const AHEAD_MAX: usize = 3;
 /// Chunks that are given back and not taken yet; more are dropped.

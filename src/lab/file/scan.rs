@@ -1,8 +1,10 @@
 //! What places a line: its session, its time, its former place. The event itself is decoded later, once, by the task.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
-use loopwarden_core::event::{EventTime, json};
+use loopwarden_core::event::{EventTime, fields_while, json};
+use memchr::memmem::Finder;
 
 /// Partitions a former place may name. More than any topic has; each is a task.
 const PLACE_PARTITIONS_MAX: u32 = 65_536;
@@ -27,26 +29,27 @@ pub(super) fn scan(bytes: &[u8]) -> Line<'_> {
     let mut line = Line::default();
     let Some(text) = json::text(bytes) else { return line };
     let mut time = None;
-    let mut fields = json::fields(text);
-    while let Some((key, source)) = fields.next() {
+    // What is no sound object is refused when it is decoded.
+    let _ = fields_while(text, |key, place| {
+        let end = place.end;
+        let source = text.get(place).unwrap_or_default();
         match &*key {
             "session_id" if json::is_string(source) => line.session_id = Some(json::unquote(source)),
             "time" => time = time_of(source),
             "_record" => record(source, &mut line),
-            _ => continue,
+            _ => return true,
         }
         // Most lines have these early, and all they say later is long.
-        if line.session_id.is_some() && time.is_some() && !may_have_record(text.get(fields.offset()..).unwrap_or_default()) {
-            break;
-        }
-    }
+        line.session_id.is_none() || time.is_none() || may_have_record(text.get(end..).unwrap_or_default())
+    });
     line.timestamp_ms = line.timestamp_ms.or(time);
     line
 }
 
 /// Whether a field of this name may follow, in whatever spelling.
 fn may_have_record(rest: &str) -> bool {
-    rest.contains("_record") || rest.contains("\\u00")
+    static SPELLINGS: LazyLock<[Finder<'_>; 2]> = LazyLock::new(|| ["_record", "\\u00"].map(Finder::new));
+    SPELLINGS.iter().any(|spelling| spelling.find(rest.as_bytes()).is_some())
 }
 
 fn time_of(source: &str) -> Option<i64> {
