@@ -166,7 +166,7 @@ fn the_reference_profiles_differ_from_plain_as_documented() {
     assert_eq!(policy.detectors.text_only.threshold, 2);
     let test_fix = &policy.detectors.test_fix;
     assert!(!test_fix.match_words && test_fix.zero_failed_fails);
-    assert_eq!(test_fix.commands, ["test", "pytest", "npm test", "jest"]);
+    assert_eq!(test_fix.commands.list(), ["test", "pytest", "npm test", "jest"]);
     let swarm = &policy.detectors.swarm_repeat;
     assert_eq!((swarm.workers_min, swarm.window_ms, swarm.cooldown_ms), (1, 0, 0));
     assert_eq!((swarm.steps, swarm.notify), (SwarmSteps::Each, Notify::Latest));

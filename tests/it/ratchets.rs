@@ -13,7 +13,7 @@ const SLACK_PERCENT: usize = 3;
 /// Lines of each folder of `src` that is a crate, without tests.
 const LINES: [(&str, usize); 16] = [
     ("ask", 439),
-    ("core", 16_978),
+    ("core", 17_696),
     ("guard", 2_531),
     ("hook", 211),
     ("kafka", 5_313),

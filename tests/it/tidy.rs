@@ -26,7 +26,7 @@ const TABLE: &[Layer] = &[
     layer("event", &["serde", "serde_json", "simdutf8"]),
     layer("identity", &["sha2", "regex", "smallvec", "zerocopy"]),
     layer("native", &["serde", "serde_json"]),
-    layer("setting", &["regex"]),
+    layer("setting", &["regex", "smallvec"]),
     layer("detect", &["bitflags"]),
     layer("policy", &[]),
     layer("engine", &[]),

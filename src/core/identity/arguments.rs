@@ -52,6 +52,20 @@ impl<'a> Arguments<'a> {
         self.members.iter().find(|member| self.key(member) == name).map(|member| self.part(member.colon + 1, member.end))
     }
 
+    /// Canonical source of the only top-level argument.
+    pub(crate) fn only_value(&self) -> Option<&str> {
+        match self.members.as_slice() {
+            [only] => Some(self.part(only.colon + 1, only.end)),
+            // What is no object may look like one all the same.
+            [] => {
+                let mut fields = json::fields(&self.text);
+                let (_, value) = fields.next()?;
+                fields.next().is_none().then_some(value)
+            }
+            _ => None,
+        }
+    }
+
     /// Shows name and canonical source of each top-level argument, in the order of the text.
     pub(crate) fn members(&self, mut each: impl FnMut(&str, &str)) {
         if self.members.is_empty() {

@@ -71,6 +71,7 @@ mod tests {
     use crate::event::Content;
     use crate::identity::arguments::Arguments;
     use crate::identity::hash::hash_text;
+    use crate::identity::phrases::Phrases;
     use crate::identity::shell::ShellRules;
 
     fn rules() -> FingerprintRules {
@@ -83,7 +84,7 @@ mod tests {
                 args: names(&["command"]),
                 readers: names(&["cat", "head", "tail"]),
                 writers: Vec::new(),
-                waiters: Vec::new(),
+                waiters: Phrases::default(),
                 clean_paths: false,
             },
         }

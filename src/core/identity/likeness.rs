@@ -117,29 +117,64 @@ impl<'a> SketchView<'a> {
         shared * 100 >= percent * (seen + rest) && shared > 0
     }
 
-    /// Which of its hashes another sketch has too: a bit for the place of each.
-    #[must_use]
-    pub fn places_in(self, other: Self) -> u32 {
-        let (mut place, mut their, mut places) = (0, 0, 0);
-        while let (Some(one), Some(two)) = (self.0.get(place), other.0.get(their)) {
-            places |= u32::from(one == two).checked_shl(place as u32).unwrap_or_default();
-            place += usize::from(one <= two);
-            their += usize::from(two <= one);
-        }
-        places
-    }
-
-    /// The places of all its hashes.
-    #[must_use]
-    pub fn places(self) -> u32 {
-        u32::MAX.checked_shr(u32::BITS.saturating_sub(self.0.len() as u32)).unwrap_or_default()
-    }
-
     /// Share of its hashes beside those at some places, in percent; 0 of an empty text.
     #[must_use]
     pub fn percent_beside(self, places: u32) -> u8 {
         let others = self.0.len() - (places.count_ones() as usize).min(self.0.len());
         (others * 100 / self.0.len().max(1)) as u8
+    }
+}
+
+/// Slots of [`Places`]: four times as many as there are hashes, so that nearly every hash of another sketch meets a free one.
+const PLACE_SLOTS: usize = 4 * SKETCH_HASHES;
+
+/// Where each hash of a sketch stands. To find which of them others have costs less than to go through both in order.
+#[derive(Debug)]
+pub struct Places<'a> {
+    hashes: &'a [u32],
+    /// Places plus one, by the lowest bits of the hash; 0 = free.
+    slots: [u8; PLACE_SLOTS],
+}
+
+impl<'a> Places<'a> {
+    #[must_use]
+    pub fn of(sketch: SketchView<'a>) -> Self {
+        let mut slots = [0; PLACE_SLOTS];
+        for (place, hash) in (1..=SKETCH_HASHES as u8).zip(sketch.0) {
+            let mut at = *hash as usize % PLACE_SLOTS;
+            while slots.get(at).is_some_and(|slot| *slot != 0) {
+                at = (at + 1) % PLACE_SLOTS;
+            }
+            if let Some(slot) = slots.get_mut(at) {
+                *slot = place;
+            }
+        }
+        Self { hashes: sketch.0, slots }
+    }
+
+    /// Whether places are those of all its hashes.
+    #[must_use]
+    pub const fn are_all(&self, places: u32) -> bool {
+        places.count_ones() as usize >= self.hashes.len()
+    }
+
+    /// Which of its hashes another sketch has too: a bit for the place of each.
+    #[must_use]
+    pub fn shared_with(&self, other: SketchView<'_>) -> u32 {
+        other.0.iter().fold(0, |places, hash| places | self.bit(*hash))
+    }
+
+    #[inline]
+    fn bit(&self, hash: u32) -> u32 {
+        let mut at = hash as usize % PLACE_SLOTS;
+        while let Some(slot) = self.slots.get(at).filter(|slot| **slot != 0) {
+            let place = u32::from(*slot) - 1;
+            if self.hashes.get(place as usize) == Some(&hash) {
+                return 1 << place;
+            }
+            at = (at + 1) % PLACE_SLOTS;
+        }
+        0
     }
 }
 
@@ -165,7 +200,9 @@ mod tests {
             let is_alike = one == two || (shared > 0 && shared * 100 >= percent * seen.len());
             prop_assert_eq!(a.view().is_alike(b.view(), percent), is_alike);
             let places = a.hashes().iter().enumerate().filter(|(_, hash)| two.contains(hash)).map(|(at, _)| 1 << at).sum::<u32>();
-            prop_assert_eq!(a.view().places_in(b.view()), places);
+            let of = Places::of(a.view());
+            prop_assert_eq!(of.shared_with(b.view()), places);
+            prop_assert_eq!(of.are_all(places), a.hashes().iter().all(|hash| two.contains(hash)));
         }
     }
 }

@@ -16,6 +16,7 @@ mod mask;
 mod number;
 mod outcome;
 mod pairs;
+mod phrases;
 mod recipe;
 mod scanner;
 mod shell;
@@ -29,17 +30,18 @@ pub(crate) use canonical::canonical_json;
 pub use fingerprint::{FingerprintRules, fingerprint, fingerprint_text};
 pub use fnv::Fnv64;
 pub use hash::{Digest, Hash64, Hash128, hash_bytes, hash_parts, hash_text};
-pub use likeness::{SKETCH_HASHES, Sketch, SketchView};
+pub use likeness::{Places, SKETCH_HASHES, Sketch, SketchView};
 pub use mask::{MaskError, MaskRule, MaskSet, SHIPPED_MASKS, shipped_masks};
 pub use outcome::{
     Compared, OutcomeRules, ToolOutcomeRules, error_key, outcome_identity, readable_text, readable_text_of, state_identity,
     text_identity,
 };
 pub use pairs::{paired, pairs_of, unpaired};
+pub use phrases::Phrases;
 pub use recipe::IdentityRecipe;
-pub use shell::{ShellRules, after_cd, contains_any_word};
+pub use shell::{ShellRules, after_cd};
 pub use signature::{Signature, StopWords};
 pub use sketch::{
-    AnswerSketch, Hashes, NamingWords, argument_hashes, naming_words, own_words, read_arguments, read_hash, read_json, read_text,
+    AnswerSketch, ArgumentSketch, Hashes, NamingWords, own_words, read_arguments, read_hash, read_json, read_message, read_text,
     repeated_run, sketch_failure, sketch_message, sketch_text,
 };

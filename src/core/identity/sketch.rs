@@ -9,6 +9,10 @@ use crate::event::{Message, json};
 use crate::identity::arguments::Arguments;
 use crate::identity::likeness::{SKETCH_HASHES, Sketch};
 
+mod words;
+
+use words::{Escapes, FOLDED, TakesWords, Word, mixed, small, words};
+
 /// Words of a call that are struck out of its failure. More are rare, and what is left only makes a failure look newer.
 const OWN_WORDS_MAX: usize = 512;
 
@@ -17,9 +21,6 @@ pub type Hashes = SmallVec<[u32; 64]>;
 
 /// Bytes between two quotes that are taken for a quoted name.
 const QUOTED_BYTES_MAX: usize = 80;
-
-/// What a word that is an id, or holds both letters and digits, is counted as.
-const FOLDED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A text of which only a hash is known: two of them are the same or share nothing.
 fn sketch_hash(hash: &[u8; 32]) -> Sketch {
@@ -33,7 +34,7 @@ fn sketch_hash(hash: &[u8; 32]) -> Sketch {
 #[must_use]
 pub fn sketch_text(text: &str) -> (Sketch, usize) {
     let mut sketcher = Sketcher::default();
-    words(text, Escapes::None, &mut |word| sketcher.add(word.folded(false)));
+    words(text, Escapes::None, &mut sketcher);
     sketcher.finish()
 }
 
@@ -50,8 +51,8 @@ pub fn sketch_message(message: &Message<'_>) -> (Sketch, usize) {
 /// How often the most frequent run of so many words occurs in a text.
 #[must_use]
 pub fn repeated_run(text: &str, run: usize) -> usize {
-    let mut hashes = Vec::new();
-    words(text, Escapes::None, &mut |word| hashes.push(word.hash));
+    let mut hashes: Vec<u64> = Vec::new();
+    words(text, Escapes::None, &mut hashes);
     let mut runs: Vec<u64> = hashes.windows(run.max(1)).map(|run| run.iter().fold(0, |hash, word| mixed(hash ^ word))).collect();
     runs.sort_unstable();
     runs.chunk_by(|one, two| one == two).map(<[u64]>::len).max().unwrap_or_default()
@@ -90,108 +91,201 @@ pub fn read_json(source: &str, most: usize) -> AnswerSketch {
 }
 
 fn read(text: &str, escapes: Escapes, most: usize) -> AnswerSketch {
-    let (mut sketcher, mut named, mut shape) = (Sketcher::default(), NamingWords::new(), 0_u64);
-    words(text, escapes, &mut |word| {
-        sketcher.add(word.folded(false));
-        shape = mixed(shape ^ word.folded(true));
-        word.add_to(&mut named, most);
-    });
-    let (sketch, words) = sketcher.finish();
-    AnswerSketch { sketch, words, named: in_order(named), shape: small(shape) }
+    let mut reader = AnswerReader { sketcher: Sketcher::default(), names: NameSet::new(most), shape: 0 };
+    words(text, escapes, &mut reader);
+    let (sketch, words) = reader.sketcher.finish();
+    AnswerSketch { sketch, words, named: reader.names.named().into(), shape: small(reader.shape) }
 }
 
-/// The values of arguments, and their words that could name something; at most `most`. A number in one of `modifiers`, which choose which
-/// part is meant, names nothing.
-#[must_use]
-pub fn read_arguments(args: &Arguments<'_>, modifiers: &[String], most: usize) -> (Sketch, NamingWords) {
-    let (mut sketcher, mut named) = (Sketcher::default(), NamingWords::new());
-    let mut take = |text: &str, is_modifier: bool| {
-        values(text, &mut |value| {
-            words(value, Escapes::Json, &mut |word| {
-                sketcher.add(word.hash);
-                if !is_modifier {
-                    word.add_to(&mut named, most);
-                }
-            });
-        });
-    };
-    if args.is_object() {
-        args.members(|key, value| {
-            let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || b"[]-,. ".contains(&byte));
-            take(value, is_number && modifiers.iter().any(|name| name == key));
-        });
-    } else {
-        take(args.text(), false);
+struct AnswerReader {
+    sketcher: Sketcher,
+    names: NameSet,
+    shape: u64,
+}
+
+impl TakesWords for AnswerReader {
+    #[inline(never)]
+    fn take(&mut self, word: Word) {
+        let folded = word.folded();
+        self.sketcher.add(folded.ids);
+        self.shape = mixed(self.shape ^ folded.numbers);
+        self.names.take(word);
     }
-    (sketcher.finish().0, in_order(named))
 }
 
-/// A hash for each top-level argument with its value, ascending; at most `most`.
+/// What arguments show, from one walk over them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ArgumentSketch {
+    /// Of their values, without their names.
+    pub sketch: Sketch,
+    /// A hash for each top-level argument with its value, ascending.
+    pub hashes: SmallVec<[u32; 16]>,
+    /// Their words that could name something.
+    pub named: SmallVec<[u16; 64]>,
+}
+
+/// At most so many arguments are hashed one by one, and at most `most` words are kept as names. A number in one of `modifiers`, which choose
+/// which part is meant, names nothing.
 #[must_use]
-pub fn argument_hashes(args: &Arguments<'_>, most: usize) -> Hashes {
-    let mut hashes = Hashes::new();
+pub fn read_arguments(args: &Arguments<'_>, modifiers: &[String], most_hashes: usize, most: usize) -> ArgumentSketch {
+    let mut reader = ArgumentReader { sketcher: Sketcher::default(), names: NameSet::new(most), is_modifier: false };
+    let mut hashes = SmallVec::new();
     args.members(|key, value| {
-        if hashes.len() < most {
+        if hashes.len() < most_hashes {
             let mut word = Word::default();
             for part in [key, "=", value] {
                 part.bytes().for_each(|byte| word.mix(byte.to_ascii_lowercase()));
             }
             hashes.push(small(word.hash));
         }
+        if args.is_object() {
+            let is_number = || value.bytes().all(|byte| byte.is_ascii_digit() || b"[]-,. ".contains(&byte));
+            reader.is_modifier = modifiers.iter().any(|name| name == key) && is_number();
+            values(value, &mut |value| words(value, Escapes::Json, &mut reader));
+        }
     });
+    if !args.is_object() {
+        values(args.text(), &mut |value| words(value, Escapes::Json, &mut reader));
+    }
     hashes.sort_unstable();
-    hashes
+    ArgumentSketch { sketch: reader.sketcher.finish().0, hashes, named: reader.names.named().into() }
+}
+
+struct ArgumentReader {
+    sketcher: Sketcher,
+    names: NameSet,
+    /// What is read chooses which part is meant.
+    is_modifier: bool,
+}
+
+impl TakesWords for ArgumentReader {
+    #[inline(never)]
+    fn take(&mut self, word: Word) {
+        self.sketcher.add(word.hash);
+        if !self.is_modifier {
+            self.names.take(word);
+        }
+    }
 }
 
 /// The words of a call: its tool, and its arguments with their names. Ascending.
 #[must_use]
 pub fn own_words(tool: &str, arguments: &str) -> Hashes {
-    let mut own = Hashes::new();
+    let mut own = OwnReader(Hashes::new());
     for text in [tool, arguments] {
-        words(text, Escapes::Json, &mut |word| {
-            if own.len() < OWN_WORDS_MAX {
-                own.push(small(word.hash));
-            }
-        });
+        words(text, Escapes::Json, &mut own);
     }
+    let OwnReader(mut own) = own;
     own.sort_unstable();
     own.dedup();
     own
 }
 
-/// Hashes of words that could name something: of two letters or more, or with a digit. Ascending, each once. Room for those of a long answer.
-pub type NamingWords = SmallVec<[u16; 256]>;
+/// Takes the first [`OWN_WORDS_MAX`] words.
+struct OwnReader(Hashes);
 
-/// Those of a text, at most `most`.
-#[must_use]
-pub fn naming_words(text: &str, most: usize) -> NamingWords {
-    let mut named = NamingWords::new();
-    words(text, Escapes::None, &mut |word| word.add_to(&mut named, most));
-    in_order(named)
+impl TakesWords for OwnReader {
+    #[inline(never)]
+    fn take(&mut self, word: Word) {
+        if self.0.len() < OWN_WORDS_MAX {
+            self.0.push(small(word.hash));
+        }
+    }
 }
 
-fn in_order(mut named: NamingWords) -> NamingWords {
-    named.sort_unstable();
-    named.dedup();
-    named
+impl TakesWords for Vec<u64> {
+    fn take(&mut self, word: Word) {
+        self.push(word.hash);
+    }
+}
+
+/// Hashes of words that could name something: of two letters or more, or with a digit. Each once. Room for those of a long answer.
+pub type NamingWords = SmallVec<[u16; 256]>;
+
+/// A text of a person: its sketch and the number of its words, and those that could name something, ascending; at most `most`.
+#[must_use]
+pub fn read_message(text: &str, most: usize) -> AnswerSketch {
+    let mut read = read_text(text, most);
+    read.named.sort_unstable();
+    read
+}
+
+/// Words that are kept as names at most: their places are numbers of eight bits.
+const NAMES_MAX: usize = u8::MAX as usize;
+/// Slots for words, of which at most half are taken.
+const NAME_SLOTS: usize = 512;
+
+/// Takes words that could name something, each once.
+struct NameSet {
+    /// In the order of the text.
+    named: [u16; NAMES_MAX],
+    len: usize,
+    /// Words that are left to be looked at, equal ones included.
+    left: usize,
+    /// Where each word stands among those taken, plus one; 0 = free.
+    slots: [u8; NAME_SLOTS],
+}
+
+impl NameSet {
+    fn new(most: usize) -> Self {
+        Self { named: [0; NAMES_MAX], len: 0, left: most.min(NAMES_MAX), slots: [0; NAME_SLOTS] }
+    }
+
+    #[inline]
+    fn take(&mut self, word: Word) {
+        if self.left == 0 || (word.bytes < 2 && word.digits == 0) {
+            return;
+        }
+        self.left -= 1;
+        let name = (small(word.hash) >> 16) as u16;
+        let mut at = usize::from(name) % NAME_SLOTS;
+        while let Some(slot) = self.slots.get_mut(at) {
+            let Some(place) = slot.checked_sub(1) else {
+                if let Some(named) = self.named.get_mut(self.len) {
+                    *named = name;
+                }
+                self.len += 1;
+                *slot = self.len as u8;
+                return;
+            };
+            if self.named.get(usize::from(place)) == Some(&name) {
+                return;
+            }
+            at = (at + 1) % NAME_SLOTS;
+        }
+    }
+
+    fn named(&self) -> &[u16] {
+        self.named.get(..self.len).unwrap_or_default()
+    }
 }
 
 /// The template of a failure: its text without the words of the call, quoted names, numbers and ids.
 #[must_use]
 pub fn sketch_failure(text: &str, own: &[u32]) -> Sketch {
-    let mut sketcher = Sketcher::default();
+    let mut reader = FailureReader { sketcher: Sketcher::default(), own };
     let mut rest = text;
     while !rest.is_empty() {
         let (before, after) = split_at_quoted(rest);
-        words(before, Escapes::None, &mut |word| {
-            let folded = word.folded(true);
-            if folded != FOLDED && own.binary_search(&small(word.hash)).is_err() {
-                sketcher.add(folded);
-            }
-        });
+        words(before, Escapes::None, &mut reader);
         rest = after;
     }
-    sketcher.finish().0
+    reader.sketcher.finish().0
+}
+
+struct FailureReader<'a> {
+    sketcher: Sketcher,
+    own: &'a [u32],
+}
+
+impl TakesWords for FailureReader<'_> {
+    #[inline(never)]
+    fn take(&mut self, word: Word) {
+        let folded = word.folded().numbers;
+        if folded != FOLDED && self.own.binary_search(&small(word.hash)).is_err() {
+            self.sketcher.add(folded);
+        }
+    }
 }
 
 /// What stands before the first quoted name, and what stands behind it.
@@ -229,105 +323,6 @@ fn values(text: &str, each: &mut impl FnMut(&str)) {
     each(text.get(from..).unwrap_or_default());
 }
 
-/// How a text spells characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Escapes {
-    /// Characters stand for themselves.
-    None,
-    /// With backslashes, as JSON does: an escape ends a word.
-    Json,
-}
-
-/// A word while it is read.
-#[derive(Debug, Clone, Copy)]
-struct Word {
-    hash: u64,
-    bytes: usize,
-    digits: usize,
-}
-
-impl Default for Word {
-    fn default() -> Self {
-        Self { hash: 0xcbf2_9ce4_8422_2325, bytes: 0, digits: 0 }
-    }
-}
-
-impl Word {
-    const fn mix(&mut self, byte: u8) {
-        self.hash = (self.hash ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3);
-    }
-
-    /// Adds it to words that could name something, if it could.
-    fn add_to(self, named: &mut NamingWords, most: usize) {
-        if named.len() < most && (self.bytes > 1 || self.digits > 0) {
-            named.push((small(self.hash) >> 16) as u16);
-        }
-    }
-
-    /// The word that a text begins with; one of no bytes where it begins with none.
-    fn at_start_of(bytes: &[u8]) -> Self {
-        let mut word = Self::default();
-        for byte in bytes {
-            let lower = word_byte(*byte);
-            if lower == 0 {
-                break;
-            }
-            word.mix(lower);
-            word.bytes += 1;
-            // Of all bytes of a word, digits are the smallest.
-            word.digits += usize::from(lower <= b'9');
-        }
-        word
-    }
-
-    /// The word as it is compared: letters and digits mixed, or eight digits and more, are an id; with `all`, so is every number.
-    const fn folded(&self, all: bool) -> u64 {
-        let is_number = self.digits == self.bytes;
-        let is_id = self.digits > 0 && (!is_number || self.bytes >= 8 || all);
-        if is_id { FOLDED } else { self.hash }
-    }
-}
-
-/// Each byte of a word in lower case; 0 of a byte that ends one.
-static WORD_BYTES: [u8; 256] = word_bytes();
-
-#[expect(clippy::indexing_slicing, reason = "a constant: an index out of bounds does not compile")]
-const fn word_bytes() -> [u8; 256] {
-    let mut bytes = [0; 256];
-    let mut byte = 0;
-    while byte < bytes.len() {
-        let letter = byte as u8;
-        if letter.is_ascii_alphanumeric() || letter == b'_' || !letter.is_ascii() {
-            bytes[byte] = letter.to_ascii_lowercase();
-        }
-        byte += 1;
-    }
-    bytes
-}
-
-#[expect(clippy::indexing_slicing, reason = "there are 256 bytes")]
-const fn word_byte(byte: u8) -> u8 {
-    WORD_BYTES[byte as usize]
-}
-
-/// Calls `each` for every word: letters, digits, underscores, and all bytes of other scripts.
-fn words(text: &str, escapes: Escapes, each: &mut impl FnMut(Word)) {
-    let mut rest = text.as_bytes();
-    loop {
-        let word = Word::at_start_of(rest);
-        if word.bytes > 0 {
-            each(word);
-        }
-        let ended_by = match rest.get(word.bytes..) {
-            None | Some([]) => return,
-            Some([b'\\', b'u', ..]) if escapes == Escapes::Json => 6,
-            Some([b'\\', ..]) if escapes == Escapes::Json => 2,
-            Some(_) => 1,
-        };
-        rest = rest.get(word.bytes + ended_by..).unwrap_or_default();
-    }
-}
-
 /// Hashes that are kept before they are thinned out.
 const KEPT_MAX: usize = 2 * SKETCH_HASHES;
 
@@ -350,7 +345,15 @@ impl Default for Sketcher {
     }
 }
 
+impl TakesWords for Sketcher {
+    #[inline(never)]
+    fn take(&mut self, word: Word) {
+        self.add(word.folded().ids);
+    }
+}
+
 impl Sketcher {
+    #[inline]
     fn add(&mut self, word: u64) {
         self.words += 1;
         let [first, second] = self.last;
@@ -366,15 +369,21 @@ impl Sketcher {
             return;
         }
         if self.len >= KEPT_MAX {
-            let sketch = self.smallest();
-            self.len = sketch.hashes().len();
-            self.kept.iter_mut().zip(sketch.hashes()).for_each(|(place, hash)| *place = *hash);
-            self.bound = sketch.hashes().get(SKETCH_HASHES - 1).map_or(u64::MAX, |last| u64::from(*last));
+            self.thin_out();
         }
         if let Some(place) = self.kept.get_mut(self.len) {
             *place = hash;
             self.len += 1;
         }
+    }
+
+    /// Keeps the smallest hashes, each once.
+    #[cold]
+    fn thin_out(&mut self) {
+        let sketch = self.smallest();
+        self.len = sketch.hashes().len();
+        self.kept.iter_mut().zip(sketch.hashes()).for_each(|(place, hash)| *place = *hash);
+        self.bound = sketch.hashes().get(SKETCH_HASHES - 1).map_or(u64::MAX, |last| u64::from(*last));
     }
 
     fn smallest(&mut self) -> Sketch {
@@ -393,17 +402,6 @@ impl Sketcher {
         }
         (self.smallest(), self.words)
     }
-}
-
-/// 32 bits of a hash, each depending on all of its bits.
-const fn small(hash: u64) -> u32 {
-    (mixed(hash) >> 32) as u32
-}
-
-/// A hash of which every bit depends on all bits of another (the finaliser of MurmurHash3, but for its last step).
-const fn mixed(hash: u64) -> u64 {
-    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53)
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ impl Policy {
             table,
             &tools::NamedTools {
                 shell: &identity.fingerprint.shell.tools,
-                waiters: &identity.fingerprint.shell.waiters,
+                waiters: identity.fingerprint.shell.waiters.list(),
                 stagnation: &detectors.stagnation.tools,
                 stuck: &detectors.stuck.tools,
                 fleet_rate: &detectors.fleet_rate.tools,
@@ -141,7 +141,7 @@ fn identity(table: &mut Table<'_>) -> IdentityPolicy {
         args: names("shell_args"),
         readers: names("shell_readers"),
         writers: names("shell_writers"),
-        waiters: names("waiters"),
+        waiters: names("waiters").into(),
         clean_paths: false,
     };
     let looks = names("looks");

@@ -1,6 +1,6 @@
 //! Kinds of settings: what a value must be, what it becomes, and how its range reads in the documentation.
 
-use crate::identity::MaskSet;
+use crate::identity::{MaskSet, Phrases};
 use crate::limits::POLICY_MS_MAX;
 use crate::setting::mode::{BlockScope, Mode};
 use crate::setting::table::Key;
@@ -224,6 +224,21 @@ impl Kind for NamesInOrder {
 
     fn range(&self) -> String {
         "names".to_owned()
+    }
+}
+
+/// The same, to be searched for in texts.
+pub(crate) struct PhrasesInOrder;
+
+impl Kind for PhrasesInOrder {
+    type Of = Phrases;
+
+    fn read(&self, key: &mut Key<'_>) -> Phrases {
+        NamesInOrder.read(key).into()
+    }
+
+    fn range(&self) -> String {
+        NamesInOrder.range()
     }
 }
 

@@ -16,7 +16,8 @@ pub use check::Problem;
 pub(crate) use describe::settings;
 pub use describe::{Setting, section_toml};
 pub(crate) use kind::{
-    BLOCK_SCOPE, BlockAt, Flag, Kind, MODE, MasksOrNone, NamesInOrder, Share, Tools, Window, chars, count, millis, one_of, steps,
+    BLOCK_SCOPE, BlockAt, Flag, Kind, MODE, MasksOrNone, NamesInOrder, PhrasesInOrder, Share, Tools, Window, chars, count,
+    millis, one_of, steps,
 };
 pub use mode::{BlockScope, Mode};
 pub use needs::Needs;

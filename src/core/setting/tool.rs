@@ -57,18 +57,39 @@ impl ToolPolicy {
     }
 }
 
+/// A slot of the table of names that is free.
+const FREE: u32 = u32::MAX;
+
 /// Tool policies by name: exact names first looked up, then prefixes; a tool without an entry has the default.
 #[derive(Debug, Clone, Default)]
 pub struct ToolTable {
-    /// Resolved policies of exact names, sorted by [`ToolTable::rank`]. A prefix entry that also covers the name is already merged in.
-    pub(crate) exact: Vec<(String, ToolPolicy)>,
+    /// Resolved policies of exact names. A prefix entry that also covers the name is already merged in.
+    exact: Vec<(String, ToolPolicy)>,
+    /// Places in `exact` by the hash of the name, at least half of them free.
+    slots: Box<[u32]>,
     /// Policies of prefixes (written `name*`), longest prefix first, each with all entries that cover it merged in file order.
-    pub(crate) prefixes: Vec<(String, ToolPolicy)>,
+    prefixes: Vec<(String, ToolPolicy)>,
     /// Policy of every other tool.
-    pub(crate) other: ToolPolicy,
+    other: ToolPolicy,
 }
 
 impl ToolTable {
+    /// A table of names, each once, of prefixes, longest first, and of all others.
+    #[must_use]
+    pub(crate) fn new(exact: Vec<(String, ToolPolicy)>, prefixes: Vec<(String, ToolPolicy)>, other: ToolPolicy) -> Self {
+        let mut slots = vec![FREE; (exact.len() * 2).next_power_of_two()].into_boxed_slice();
+        for (place, (name, _)) in (0..FREE).zip(&exact) {
+            let mut at = hash(name) & (slots.len() - 1);
+            while slots.get(at).is_some_and(|slot| *slot != FREE) {
+                at = (at + 1) & (slots.len() - 1);
+            }
+            if let Some(slot) = slots.get_mut(at) {
+                *slot = place;
+            }
+        }
+        Self { exact, slots, prefixes, other }
+    }
+
     /// The policy of a tool. One of a server, as `mcp__jobs__get_status`, has that of its last name where it has none of its own.
     #[must_use]
     pub fn get(&self, tool: &str) -> &ToolPolicy {
@@ -78,14 +99,48 @@ impl ToolTable {
     }
 
     fn find(&self, tool: &str) -> Option<&ToolPolicy> {
-        if let Ok(found) = self.exact.binary_search_by(|(name, _)| Self::rank(name).cmp(&Self::rank(tool))) {
-            return self.exact.get(found).map(|(_, policy)| policy);
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut at = hash(tool) & mask;
+        while let Some((name, policy)) = self.slots.get(at).and_then(|place| self.exact.get(*place as usize)) {
+            if name == tool {
+                return Some(policy);
+            }
+            at = (at + 1) & mask;
         }
         self.prefixes.iter().find(|(prefix, _)| tool.starts_with(prefix.as_str())).map(|(_, policy)| policy)
     }
+}
 
-    /// What exact names are sorted by: length first, so that nearly every step of a search compares two numbers.
-    pub(crate) const fn rank(name: &str) -> (usize, &str) {
-        (name.len(), name)
+/// Bytes of a name that enter its hash, at its beginning and at its end each.
+const HASHED_BYTES: usize = 8;
+
+/// A hash of length, beginning and end of a name: few names of a policy share all three.
+fn hash(name: &str) -> usize {
+    let ends = [name.as_bytes().first_chunk::<HASHED_BYTES>(), name.as_bytes().last_chunk()];
+    let [first, last] = match ends {
+        [Some(first), Some(last)] => [*first, *last].map(u64::from_le_bytes),
+        _ => [name.bytes().fold(0, |hash, byte| hash << 8 | u64::from(byte)), 0],
+    };
+    let mixed = (first ^ last.rotate_left(32) ^ name.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 40) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_found_and_no_other() {
+        let of = |factor| ToolPolicy { factor, ..ToolPolicy::default() };
+        let names: Vec<String> = (0..400).map(|number| format!("{}tool_{number}_end", "x".repeat(number % 12))).collect();
+        let exact = names.iter().zip(1..).map(|(name, number)| (name.clone(), of(f64::from(number)))).collect();
+        let table = ToolTable::new(exact, vec![("db_".to_owned(), of(-1.0))], of(0.0));
+        for (name, number) in names.iter().zip(1..) {
+            assert!((table.get(name).factor - f64::from(number)).abs() < 0.5, "{name}");
+            assert!((table.get(&format!("mcp__x__{name}")).factor - f64::from(number)).abs() < 0.5, "{name}");
+            assert!(table.get(&format!("{name}?")).factor.abs() < 0.5, "{name}");
+        }
+        assert!((table.get("db_query").factor + 1.0).abs() < 0.5 && (table.get("mcp__a__db_x").factor + 1.0).abs() < 0.5);
+        assert!(table.get("").factor.abs() < 0.5 && ToolTable::default().get("any").factor.abs() < 0.5);
     }
 }

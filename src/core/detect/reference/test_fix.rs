@@ -6,13 +6,14 @@ use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::{Flags, Step};
 use crate::detect::steps::tally::Tally;
 use crate::detect::text::{CommandText, TextContext};
-use crate::setting::{Flag, MODE, Mode, NamesInOrder, Needs, SharedSettings, count, one_of, settings};
+use crate::identity::Phrases;
+use crate::setting::{Flag, MODE, Mode, Needs, PhrasesInOrder, SharedSettings, count, one_of, settings};
 
 settings! {
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "3", count(1), "failing runs of a finding";
-        commands: Vec<String> = r#"["test", "pytest", "npm test", "jest", "cargo test", "go test"]"#, NamesInOrder,
+        commands: Phrases = r#"["test", "pytest", "npm test", "jest", "cargo test", "go test"]"#, PhrasesInOrder,
             "what makes a shell command a test run";
         match_words as "match": bool = r#""word""#, one_of(&MATCHING),
             r#"word | substring: as a word, or anywhere, so that "latest" matches too"#;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::detect::detector::Detector;
 use crate::detect::steps::index::FingerprintIndex;
 use crate::detect::steps::names::ToolNames;
+use crate::detect::steps::remembered::{COMPLETED_MIN, Derived, FEW_STEPS, MEMORY_STEPS, Remembered, SEQUENCE_MAX};
 use crate::detect::steps::step::{Flags, Step};
 use crate::detect::weights::evidence::Evidence;
 use crate::identity::{Hash64, Hash128};
@@ -29,6 +30,12 @@ pub struct History {
     seen: FingerprintIndex,
     /// States of complete steps from the floor on.
     states: FingerprintIndex,
+    /// What the remembered steps hold; none of a few, nor of those that were just loaded.
+    remembered: Derived,
+    /// Steps that have completed since the session was loaded.
+    completed: u8,
+    /// Bytes that the steps hold beside themselves.
+    step_bytes: usize,
 }
 
 impl History {
@@ -49,6 +56,7 @@ impl History {
                 history.last_fired = Some(step.sequence);
             }
             history.index(&step, true);
+            history.step_bytes += bytes_of(&step);
             history.steps.push_back(step);
         }
         history
@@ -61,11 +69,13 @@ impl History {
             let Some(oldest) = self.steps.pop_front() else { break };
             self.index(&oldest, false);
             self.names.release(oldest.tool);
+            self.step_bytes -= bytes_of(&oldest);
         }
         step.sequence = self.next_sequence;
         self.next_sequence += 1;
         step.tool = self.names.take(tool);
         self.index(&step, true);
+        self.step_bytes += bytes_of(&step);
         self.steps.push_back(step);
         wrapped
     }
@@ -74,9 +84,17 @@ impl History {
     pub fn update<R>(&mut self, sequence: u64, change: impl FnOnce(&mut Step) -> R) -> Option<R> {
         let at = self.position(sequence)?;
         let step = self.steps.get_mut(at)?;
-        let before = Indexed::of(step);
+        let (before, was_evidence, bytes) = (Indexed::of(step), step.is_evidence(), bytes_of(step));
         let answer = change(step);
-        let after = Indexed::of(step);
+        let (after, is_evidence) = (Indexed::of(step), step.is_evidence());
+        self.step_bytes = self.step_bytes + bytes_of(step) - bytes;
+        if was_evidence != is_evidence
+            && let Some(remembered) = &mut self.remembered.0
+            && !(is_evidence && remembered.expect(sequence))
+        {
+            // It is not made for what happens hardly ever.
+            self.remembered.0 = None;
+        }
         self.open = self.open + usize::from(after.is_open) - usize::from(before.is_open);
         // Most changes bring one hash; what stays the same is left alone.
         for (old, new) in before.ring.into_iter().zip(after.ring) {
@@ -90,6 +108,37 @@ impl History {
             self.index_seen(&after, true);
         }
         Some(answer)
+    }
+
+    /// A step has completed and was measured: later ones are compared with it.
+    pub fn remember(&mut self, sequence: u64) {
+        let Some(step) = self.position(sequence).and_then(|at| self.steps.get(at)).filter(|step| step.is_evidence()) else {
+            return;
+        };
+        if sequence >= SEQUENCE_MAX {
+            self.remembered.0 = None;
+            return;
+        }
+        let steps = &self.steps;
+        let evidence = || steps.iter().rev().filter(|step| step.is_evidence());
+        let oldest = || evidence().take(MEMORY_STEPS).last().map_or(0, |step| step.sequence);
+        if let Some(remembered) = &mut self.remembered.0 {
+            remembered.take(step, oldest);
+            return;
+        }
+        self.completed = self.completed.saturating_add(1);
+        if self.completed >= COMPLETED_MIN && steps.len() > FEW_STEPS && evidence().nth(FEW_STEPS).is_some() {
+            let mut remembered = Box::<Remembered>::default();
+            evidence().take(MEMORY_STEPS).for_each(|step| remembered.take(step, oldest));
+            self.remembered.0 = Some(remembered);
+        }
+    }
+
+    /// What the steps before a completed one hold, where that is indexed: not in a short session, nor for an answer that came after those
+    /// of later steps.
+    #[must_use]
+    pub fn remembered_before(&self, step: &Step) -> Option<&Remembered> {
+        self.remembered.0.as_deref().filter(|remembered| remembered.is_before(step.sequence))
     }
 
     /// Notes a finding at a step; touches no index.
@@ -272,23 +321,20 @@ impl History {
     /// Bytes held, for the cache's budget.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let texts: usize = self
-            .steps
-            .iter()
-            .map(|step| {
-                step.event_id.len()
-                    + step.excerpt.len()
-                    + step.tokens.0.len() * 4
-                    + step.evidence.as_ref().map_or(0, Evidence::bytes)
-            })
-            .sum();
         self.steps.capacity() * size_of::<Step>()
-            + texts
+            + self.step_bytes
             + self.names.bytes()
             + self.ring.bytes()
             + self.seen.bytes()
             + self.states.bytes()
+            + self.remembered.0.as_ref().map_or(0, |remembered| remembered.bytes())
     }
+}
+
+/// Bytes that a step holds beside itself.
+fn bytes_of(step: &Step) -> usize {
+    let evidence = step.evidence.as_ref().map_or(0, Evidence::bytes);
+    step.event_id.len() + step.excerpt.len() + step.tokens.0.len() * 4 + evidence
 }
 
 /// The hashes of a step that indexes hold.

@@ -42,7 +42,7 @@ pub struct Hashed<'a> {
     pub answer: SketchView<'a>,
     /// The template of its failure; empty of a success.
     pub failure: SketchView<'a>,
-    /// Hashes of the words in its arguments that could name something, ascending; at most [`ARGUMENT_WORDS_MAX`].
+    /// Hashes of the words in its arguments that could name something, each once; at most [`ARGUMENT_WORDS_MAX`].
     pub asked: &'a [u16],
     /// Those of the words in its answer; at most [`ANSWER_WORDS_MAX`]. A worklist is seen in both: an item was shown before it is asked for.
     pub shown: &'a [u16],
@@ -107,7 +107,7 @@ impl Evidence {
         SketchView::of(self.part(usize::from(one) + usize::from(two) + usize::from(three), len))
     }
 
-    /// Hashes of the words in its arguments that could name something, ascending.
+    /// Hashes of the words in its arguments that could name something.
     #[must_use]
     pub fn asked(&self) -> &[u16] {
         let [len, _] = self.words;

@@ -17,7 +17,9 @@ pub fn brought_nothing(history: &History, step: &Step) -> bool {
         return meets_outage_again(history, step);
     }
     let mut before = news::since_message(history, step).take_while(|earlier| !earlier.evidence().marks.contains(Marks::CHANGE));
-    let equal = before.find(|earlier| earlier.call == step.call);
+    // Most calls are made once.
+    let is_alone = history.calls_in_ring(step.call) < 2;
+    let equal = if is_alone { None } else { before.find(|earlier| earlier.call == step.call) };
     if !step.failed() {
         let is_little = step.evidence().marks.contains(Marks::LITTLE);
         return !is_little && !news::is_poll(step) && equal.is_some_and(|earlier| news::stands_still(step, earlier));

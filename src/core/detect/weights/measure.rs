@@ -1,10 +1,12 @@
 //! A completed step against the steps before it: its facts, its news, and how it waits. One walk over what the session remembers.
 
 use crate::detect::steps::history::History;
+use crate::detect::steps::remembered::Remembered;
 use crate::detect::steps::step::{Flags, Step};
 use crate::detect::weights::evidence::{Evidence, Marks};
 use crate::detect::weights::facts::{Fact, Facts};
-use crate::detect::weights::news::{self, Likeness, NEWS_PERCENT, Turns, likeness};
+use crate::detect::weights::news::{self, Likeness, NEAR_PERCENT, NEWS_PERCENT, Turns, likeness_of};
+use crate::identity::Places;
 
 /// The same for the arguments of a success of few words. Percent.
 const ARGUMENT_NEWS_PERCENT: u8 = 10;
@@ -22,6 +24,8 @@ const DIFFERENT_CALLS_MAX: usize = 12;
 const DIFFERENT_CALLS_MIN: usize = 6;
 /// Steps of the longest round.
 const ROUND_MAX: usize = 8;
+/// Steps that are looked at for rounds, and for calls that are all different.
+const NEWEST_STEPS: usize = 2 * ROUND_MAX;
 /// The longest run of steps without news that is counted.
 const QUIET_RUN_MAX: u32 = 7;
 /// Between two equal calls of an agent that waits. Milliseconds of event time.
@@ -54,7 +58,7 @@ pub struct Measured {
 /// Measures a completed step. `user_words` are the words of people's last texts.
 #[must_use]
 pub fn measure<'a>(history: &'a History, step: &'a Step, user_words: &(impl Iterator<Item = &'a [u16]> + Clone)) -> Measured {
-    let mut walk = Walk::new(step);
+    let mut walk = Walk::new(step, history.remembered_before(step));
     for earlier in news::remembered(history, step) {
         walk.take(earlier, earlier.sequence < history.floor());
     }
@@ -93,6 +97,22 @@ impl Alike {
 /// What the walk from the newest step to the oldest has met.
 struct Walk<'a> {
     step: &'a Step,
+    /// What the steps hold that the walk meets; none where it must look itself.
+    index: Option<&'a Remembered>,
+    /// What the step brought, and its arguments.
+    brought: Places<'a>,
+    arguments: Places<'a>,
+    arguments_len: usize,
+    /// A success of few words: all answers of its tool are looked at.
+    is_little: bool,
+    /// A step may be like it by the words of its arguments, and one may be answered with its whole answer: false is certain.
+    may_share_words: bool,
+    may_share_answer: bool,
+    /// Sequence of the oldest step met.
+    oldest: u64,
+    /// The step and the newest of those before it.
+    newest: [&'a Step; NEWEST_STEPS],
+    /// How many steps were met.
     steps: usize,
     turns: Turns,
     known: u32,
@@ -127,9 +147,30 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(step: &'a Step) -> Self {
+    fn new(step: &'a Step, index: Option<&'a Remembered>) -> Self {
+        let evidence = step.evidence();
+        let is_little = evidence.marks.contains(Marks::LITTLE);
+        // Who shares half of the runs of another knows half of its own, and who shares nearly all knows one of the two smallest.
+        let (arguments, answer) = (evidence.arguments(), evidence.answer());
+        let may_share_words = index.is_none_or(|index| {
+            let known = index.arguments.places(arguments, 0).count_ones() as usize;
+            known * 100 >= arguments.hashes().len() * NEAR_PERCENT
+        });
+        let may_share_answer = !is_little
+            && index.is_none_or(|index| {
+                answer.is_empty() || answer.hashes().iter().take(2).any(|hash| index.answers.holds(*hash, 0))
+            });
         Self {
             step,
+            index,
+            brought: Places::of(brought(evidence)),
+            arguments: Places::of(arguments),
+            arguments_len: arguments.hashes().len(),
+            is_little: is_little && !step.failed(),
+            may_share_words,
+            may_share_answer,
+            oldest: step.sequence,
+            newest: [step; NEWEST_STEPS],
             steps: 0,
             turns: Turns::of(step),
             known: 0,
@@ -160,22 +201,30 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes the next older step. `has_message`: a person has written since.
-    fn take(&mut self, earlier: &Step, has_message: bool) {
-        let (step, evidence, other) = (self.step, self.step.evidence(), earlier.evidence());
-        let brought = brought(evidence);
-        if self.known != brought.places() {
-            self.known |= brought.places_in(other.answer()) | brought.places_in(other.failure());
+    fn take(&mut self, earlier: &'a Step, has_message: bool) {
+        let (step, other) = (self.step, earlier.evidence());
+        let (is_of_tool, is_equal) = (step.tool == earlier.tool, step.call == earlier.call);
+        if self.index.is_none() && !self.brought.are_all(self.known) {
+            self.known |= self.brought.shared_with(other.answer()) | self.brought.shared_with(other.failure());
         }
-        let arguments = evidence.arguments();
-        if self.known_arguments != arguments.places() {
-            self.known_arguments |= arguments.places_in(other.arguments());
-        }
-        let is_first = self.turns.is_first(earlier);
+        // Of two that share half of all, neither has more than twice the other's.
+        let (ours_len, theirs_len) = (self.arguments_len, other.arguments().hashes().len());
+        let may_be_near =
+            is_of_tool && !is_equal && self.may_share_words && ours_len.abs_diff(theirs_len) <= ours_len.min(theirs_len);
+        let shared = if self.index.is_none() || may_be_near { self.arguments.shared_with(other.arguments()) } else { 0 };
+        self.known_arguments |= shared;
+        let shares_half = shared.count_ones() as usize * 100 >= ours_len * NEAR_PERCENT;
+        let like = likeness_of(step, earlier, may_be_near && shares_half);
         let ends_equally = step.failed() == earlier.failed();
-        let alike = ends_equally && news::is_answered_alike(step, earlier);
-        let like = likeness(step, earlier);
-        self.answer_is_known |= alike && !evidence.marks.contains(Marks::LITTLE) && news::stands_still(step, earlier);
-        if step.tool == earlier.tool {
+        // Most steps are neither like it nor of a tool whose answers are compared.
+        let compares = like != Likeness::Other || (is_of_tool && self.is_little && !(self.other_answer && self.is_nothing_found));
+        let alike = compares && ends_equally && news::is_answered_alike(step, earlier);
+        let may_fail_alike = step.failed() && earlier.failed() && self.steps < FAILURE_STEPS;
+        let asks_turn = may_fail_alike || like == Likeness::Equal || (like == Likeness::Near && alike);
+        let is_first = asks_turn && self.turns.is_new(earlier);
+        self.turns.note(earlier);
+        self.answer_is_known = self.answer_is_known || (self.may_share_answer && news::stands_still(step, earlier));
+        if is_of_tool {
             self.take_of_tool(earlier, alike);
         }
         if step.failed() {
@@ -191,23 +240,28 @@ impl<'a> Walk<'a> {
             }
             Likeness::Other => {}
         }
-        if earlier.call != step.call {
-            self.is_changed |= other.marks.contains(Marks::CHANGE) || other.marks.contains(Marks::ITEM);
+        if !is_equal {
+            self.is_changed |= other.marks.intersects(Marks::CHANGE | Marks::ITEM);
             let is_news = !earlier.failed() && other.news > NEWS_PERCENT;
             self.is_among_news |= is_news;
             self.news_since_equal |= is_news && self.equal.made == 0;
         }
+        self.oldest = earlier.sequence;
         self.steps += 1;
+        if let Some(place) = self.newest.get_mut(self.steps) {
+            *place = earlier;
+        }
     }
 
     fn take_of_tool(&mut self, earlier: &Step, alike: bool) {
         self.tool_is_known = true;
-        let has_worked = !self.step.failed() && !earlier.failed();
-        if has_worked && alike && earlier.call != self.step.call && self.step.evidence().marks.contains(Marks::LITTLE) {
-            self.is_nothing_found = true;
-            self.nothing_found += u32::from(!self.other_answer);
+        if self.is_little && !earlier.failed() {
+            if alike && earlier.call != self.step.call {
+                self.is_nothing_found = true;
+                self.nothing_found += u32::from(!self.other_answer);
+            }
+            self.other_answer |= !alike;
         }
-        self.other_answer |= !earlier.failed() && !alike;
         self.failed_before |= self.steps < RECOVERY_STEPS && earlier.failed() && !self.step.failed();
     }
 
@@ -254,8 +308,12 @@ impl<'a> Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// What the walk comes to.
-    fn finish(self, history: &'a History, user_words: &(impl Iterator<Item = &'a [u16]> + Clone)) -> Measured {
+    fn finish(mut self, history: &'a History, user_words: &(impl Iterator<Item = &'a [u16]> + Clone)) -> Measured {
         let (step, evidence) = (self.step, self.step.evidence());
+        if let Some(index) = self.index {
+            self.known = index.answers.places(brought(evidence), self.oldest);
+            self.known_arguments = index.arguments.places(evidence.arguments(), self.oldest);
+        }
         let mut marks = evidence.marks;
         let (is_ok, is_little) = (!step.failed(), marks.contains(Marks::LITTLE));
         let is_made = self.equal.made > 0;
@@ -267,7 +325,7 @@ impl<'a> Walk<'a> {
         let argument_news = if is_ok && is_little && !self.is_nothing_found { of_arguments } else { 0 };
         let is_quiet = answer_news <= NEWS_PERCENT && argument_news <= ARGUMENT_NEWS_PERCENT;
         let brings_answer = is_little || answer_news > NEWS_PERCENT;
-        let is_item = is_ok && !is_made && brings_answer && names_item(history, step, user_words);
+        let is_item = is_ok && !is_made && brings_answer && self.names_item(history, user_words);
         // A note to oneself is answered with a receipt, and changes nothing.
         let is_receipt = is_little
             && !step.flags.contains(Flags::ARGS_ONLY)
@@ -297,6 +355,37 @@ impl<'a> Walk<'a> {
         Measured { facts, news: answer_news.max(argument_news), marks, waiting }
     }
 
+    /// Whether the step names something that no earlier call of its tool named, and that was shown before, named by a person, or stands in its
+    /// answer.
+    fn names_item(&self, history: &'a History, user_words: &(impl Iterator<Item = &'a [u16]> + Clone)) -> bool {
+        let (step, evidence) = (self.step, self.step.evidence());
+        let before = || news::remembered(history, step);
+        let was_asked = |word: &u16| match self.index {
+            Some(index) => index.was_asked(*word, step.tool, self.oldest),
+            None => before().any(|earlier| earlier.tool == step.tool && earlier.evidence().asked().contains(word)),
+        };
+        let was_shown = |word: &u16| match self.index {
+            Some(index) => index.was_shown(*word, self.oldest),
+            None => before().any(|earlier| earlier.evidence().shown().contains(word)),
+        };
+        let is_written = |word: &u16| user_words.clone().any(|text| text.binary_search(word).is_ok());
+        let is_shown = |word: &u16| evidence.shown().contains(word) || is_written(word) || was_shown(word);
+        evidence.asked().iter().any(|word| !was_asked(word) && is_shown(word))
+    }
+
+    /// The step and those before it, newest first.
+    fn newest(&self) -> &[&'a Step] {
+        self.newest.get(..=self.steps).unwrap_or(&self.newest)
+    }
+
+    /// Steps without news in a row before the step, since a person last wrote.
+    fn barren_before(&self, history: &History) -> u32 {
+        let before = self.newest().iter().skip(1).take(QUIET_RUN_MAX as usize);
+        let is_barren =
+            |earlier: &&&Step| earlier.sequence >= history.floor() && earlier.evidence().marks.contains(Marks::BARREN);
+        before.take_while(is_barren).count() as u32
+    }
+
     fn facts(&self, seen: &StepTraits, history: &History) -> Facts {
         let mut facts = Facts::default();
         let (step, evidence) = (self.step, self.step.evidence());
@@ -323,9 +412,9 @@ impl<'a> Walk<'a> {
             facts.note(Fact::QuietKnown, seen.is_quiet && is_like && !seen.is_item);
             facts.note(Fact::Quiet, is_ok && seen.is_quiet && self.tool_is_known && !seen.is_item);
             facts.note(Fact::KnownAnswer, self.answer_is_known && !seen.is_item);
-            facts.note(Fact::Round, is_round(history, step));
+            facts.note(Fact::Round, is_round(self.newest()));
         }
-        let run = if seen.is_barren { 1 + barren_before(history, step) } else { 0 };
+        let run = if seen.is_barren { 1 + self.barren_before(history) } else { 0 };
         facts.note(Fact::Quiet3, run >= 3);
         facts.note(Fact::Quiet5, run >= 5);
         facts.note(Fact::Quiet7, run >= QUIET_RUN_MAX);
@@ -345,7 +434,7 @@ impl<'a> Walk<'a> {
         facts.note(Fact::MuchNews, is_ok && seen.answer_news >= MUCH_NEWS_PERCENT && !nothing_found);
         facts.note(Fact::Change, seen.is_change);
         facts.note(Fact::WorksAgain, self.failed_before);
-        facts.note(Fact::Different, are_different(history, step));
+        facts.note(Fact::Different, are_different(self.newest()));
         facts
     }
 }
@@ -366,70 +455,37 @@ fn brought(evidence: &Evidence) -> crate::identity::SketchView<'_> {
     if evidence.failure().is_empty() { evidence.answer() } else { evidence.failure() }
 }
 
-/// Whether a step names something that no earlier call of its tool named, and that was shown before, named by a person, or stands in its answer.
-fn names_item<'a>(history: &'a History, step: &'a Step, user_words: &(impl Iterator<Item = &'a [u16]> + Clone)) -> bool {
-    let evidence = step.evidence();
-    let is_in = |shown: &[u16], word: &u16| shown.binary_search(word).is_ok();
-    let is_taken = |word: &u16| {
-        let mut of_tool = news::remembered(history, step).filter(|earlier| earlier.tool == step.tool);
-        of_tool.any(|earlier| is_in(earlier.evidence().asked(), word))
-    };
-    let is_shown = |word: &u16| {
-        is_in(evidence.shown(), word)
-            || user_words.clone().any(|text| is_in(text, word))
-            || news::remembered(history, step).any(|earlier| is_in(earlier.evidence().shown(), word))
-    };
-    evidence.asked().iter().any(|word| is_shown(word) && !is_taken(word))
-}
-
 /// Whether the only argument of a step is the id of something that runs elsewhere: by its form, because a short answer of another tool
 /// handed it over, or because asking for it takes its time. A number that a page lists is none.
 fn asks_for_job(history: &History, step: &Step) -> bool {
     let (marks, asked) = (step.evidence().marks, step.evidence().asked());
     let hands_over = |earlier: &Step| {
         let other = earlier.evidence();
-        earlier.tool != step.tool
-            && other.marks.contains(Marks::LITTLE)
-            && asked.iter().any(|word| other.shown().binary_search(word).is_ok())
+        earlier.tool != step.tool && other.marks.contains(Marks::LITTLE) && asked.iter().any(|word| other.shown().contains(word))
     };
     let is_handed = || marks.contains(Marks::SLOW) || news::remembered(history, step).any(hands_over);
     marks.contains(Marks::ID) || (marks.contains(Marks::HANDLE) && is_handed())
 }
 
-/// Steps without news in a row before one, since a person last wrote.
-fn barren_before(history: &History, step: &Step) -> u32 {
-    let before = news::since_message(history, step).take(QUIET_RUN_MAX as usize);
-    before.take_while(|earlier| earlier.evidence().marks.contains(Marks::BARREN)).count() as u32
-}
-
-/// The calls of a step and of those before it, newest first: so many as there are places.
-fn newest<'a, const STEPS: usize>(history: &'a History, step: &'a Step) -> ([&'a Step; STEPS], usize) {
-    let (mut steps, mut len) = ([step; STEPS], 1);
-    for (place, earlier) in steps.iter_mut().skip(1).zip(news::remembered(history, step)) {
-        *place = earlier;
-        len += 1;
-    }
-    (steps, len)
-}
-
 /// Whether the newest calls are all different.
-fn are_different(history: &History, step: &Step) -> bool {
-    let (steps, len) = newest::<DIFFERENT_CALLS_MAX>(history, step);
-    let mut others = steps.iter().take(len);
+fn are_different(newest: &[&Step]) -> bool {
+    let steps = newest.get(..DIFFERENT_CALLS_MAX).unwrap_or(newest);
+    let mut others = steps.iter();
     let mut is_first = || others.next().is_some_and(|one| others.clone().all(|other| other.call != one.call));
-    len >= DIFFERENT_CALLS_MIN && (1..len).all(|_| is_first())
+    steps.len() >= DIFFERENT_CALLS_MIN && (1..steps.len()).all(|_| is_first())
 }
 
 /// Whether the newest calls are those before them, answered alike.
-fn is_round(history: &History, step: &Step) -> bool {
-    let (steps, len) = newest::<{ 2 * ROUND_MAX }>(history, step);
-    let steps = steps.get(..len).unwrap_or_default();
+fn is_round(newest: &[&Step]) -> bool {
     let period = (1..=ROUND_MAX).find(|period| {
-        let mut pairs = steps.iter().zip(steps.iter().skip(*period)).take(*period);
-        steps.len() >= 2 * period && pairs.len() == *period && pairs.all(|(one, other)| one.call == other.call)
+        let mut pairs = newest.iter().zip(newest.iter().skip(*period)).take(*period);
+        newest.len() >= 2 * period && pairs.len() == *period && pairs.all(|(one, other)| one.call == other.call)
     });
     period.filter(|period| *period >= 2).is_some_and(|period| {
-        let mut pairs = steps.iter().zip(steps.iter().skip(period)).take(period);
+        let mut pairs = newest.iter().zip(newest.iter().skip(period)).take(period);
         pairs.all(|(one, other)| news::is_answered_alike(one, other))
     })
 }
+
+#[cfg(test)]
+mod tests;

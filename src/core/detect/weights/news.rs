@@ -5,12 +5,11 @@
 //! words of its call.
 
 use crate::detect::steps::history::History;
+use crate::detect::steps::remembered::MEMORY_STEPS;
 use crate::detect::steps::step::{Flags, Step};
 use crate::detect::weights::evidence::Marks;
 use crate::identity::SketchView;
 
-/// Steps before the newest that it is compared with.
-pub const MEMORY_STEPS: usize = 64;
 /// Answers that share so much are the same answer. Percent of their runs of three words.
 pub const ALIKE_PERCENT: usize = 60;
 /// Failures that share so much are alike.
@@ -35,11 +34,16 @@ pub enum Likeness {
 /// How much one call is like another.
 #[must_use]
 pub fn likeness(step: &Step, other: &Step) -> Likeness {
+    likeness_of(step, other, true)
+}
+
+/// The same, where it may be known that their arguments share too few runs of words.
+#[must_use]
+pub fn likeness_of(step: &Step, other: &Step, may_share_words: bool) -> Likeness {
+    let are_near = || step.evidence().arguments().is_alike(other.evidence().arguments(), NEAR_PERCENT);
     if step.call == other.call {
         Likeness::Equal
-    } else if step.tool == other.tool
-        && (step.evidence().arguments().is_alike(other.evidence().arguments(), NEAR_PERCENT) || differs_in_one(step, other))
-    {
+    } else if step.tool == other.tool && ((may_share_words && are_near()) || differs_in_one(step, other)) {
         Likeness::Near
     } else {
         Likeness::Other
@@ -119,20 +123,35 @@ impl Turns {
 
     /// Whether a step is the first of its turn; notes the turn. A step of no known turn always is.
     pub fn is_first(&mut self, step: &Step) -> bool {
-        let known = self.known.get(..self.len).unwrap_or_default();
-        let is_first = step.turn == 0 || !known.contains(&step.turn);
+        let is_first = self.is_new(step);
+        if is_first {
+            self.note(step);
+        }
+        is_first
+    }
+
+    /// The same, without a note.
+    #[must_use]
+    pub fn is_new(&self, step: &Step) -> bool {
+        step.turn == 0 || !self.known.get(..self.len).unwrap_or_default().contains(&step.turn)
+    }
+
+    /// Notes the turn of a step.
+    pub fn note(&mut self, step: &Step) {
         // There is a place for each step that is remembered, and for the one that they are compared with.
-        if is_first && let Some(place) = self.known.get_mut(self.len) {
+        if let Some(place) = self.known.get_mut(self.len) {
             *place = step.turn;
             self.len += 1;
         }
-        is_first
     }
 }
 
 /// Whether the arguments of two calls of one tool are the same but for one of three or more.
 fn differs_in_one(step: &Step, other: &Step) -> bool {
     let (new, old) = (step.evidence().values(), other.evidence().values());
+    if new.len() != old.len() || new.len() < 2 {
+        return false;
+    }
     let equal = new.iter().filter(|value| old.binary_search(value).is_ok()).count();
-    new.len() == old.len() && equal >= 2 && equal + 1 >= new.len()
+    equal >= 2 && equal + 1 >= new.len()
 }

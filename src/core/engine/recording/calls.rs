@@ -7,7 +7,7 @@ use crate::engine::due::arm_open_calls;
 use crate::engine::effects::{DeniedBy, Effects, NudgeResponse};
 use crate::engine::marks::Mark;
 use crate::engine::observe::{MatrixBlock, Recorded};
-use crate::engine::recording::identify;
+use crate::engine::recording::identify::{self, Asked};
 use crate::engine::recording::lifecycle::remember;
 use crate::engine::recording::swarm_calls::{count_fleet, count_in_vain, count_made};
 use crate::engine::session::{Head, Session};
@@ -33,10 +33,12 @@ pub(crate) fn record_call<'a>(
         && let Some(open) = open_with_call_id(session, call_id)
         && is_same_call(policy, session, open, call, &args)
     {
-        return finish(context, session, open, result, context.id, out);
+        return finish(context, session, ReturnedStep { sequence: open, event: context.id, asked: None }, result, out);
     }
     let tool = policy.tools.get(&call.tool);
-    let mut step = identify::requested(policy, tool, context, call, &args, result.is_none_or(|result| !identify::worked(result)));
+    let mut step = identify::requested(policy, tool, context, call, &args);
+    let may_fail = result.is_none_or(|result| !identify::worked(result));
+    let asked = policy.needs.evidence.then(|| Asked::of(policy, call, &args, may_fail));
     step.call_id = call_id;
     step.time = context.time;
     // An agent that waited looks afterwards whether it was worth it.
@@ -45,6 +47,9 @@ pub(crate) fn record_call<'a>(
     }
     let was_refused = result.is_some_and(|result| result.outcome == Outcome::Denied);
     let has_run = result.is_some_and(|result| identify::is_observed(result) && !was_refused);
+    if !has_run {
+        step.evidence = asked.as_ref().map(Asked::evidence);
+    }
     let is_blocked = session.head.verdicts.refuses(&step, &call.tool, context.time).is_some();
     // The blocks of a swarm are not known here; a call that was refused under one names the command's id.
     let names_block = was_refused && context.event.command_id.is_some();
@@ -74,7 +79,8 @@ pub(crate) fn record_call<'a>(
     count_fleet(context, tool, call, &args, sequence, session, out);
     count_made(context, session, sequence, out);
     let recorded = if let Some(result) = result {
-        finish(context, session, sequence, result, Hash64::NONE, out)
+        let asked = asked.as_ref().filter(|_| has_run);
+        finish(context, session, ReturnedStep { sequence, event: Hash64::NONE, asked }, result, out)
     } else {
         Recorded { compares_calls: advance_runs(context, session, sequence), ..Recorded::default() }
     };
@@ -105,7 +111,7 @@ pub(crate) fn record_result<'a>(
         joined
     });
     if let Some(sequence) = open {
-        finish(context, session, sequence, result, context.id, out)
+        finish(context, session, ReturnedStep { sequence, event: context.id, asked: None }, result, out)
     } else {
         out.counters.orphan_result = true;
         remember(session, context.id);
@@ -113,15 +119,25 @@ pub(crate) fn record_result<'a>(
     }
 }
 
-/// A recorded step has returned. With the result comes the id of its event; none where it came in the event of the call.
+/// A recorded step that has returned.
+#[derive(Clone, Copy)]
+struct ReturnedStep<'a> {
+    sequence: u64,
+    /// Id of the event that brought the result; none where that is the event of the call.
+    event: Hash64,
+    /// What the call shows, where that is not in the step.
+    asked: Option<&'a Asked>,
+}
+
+/// A recorded step has returned.
 fn finish<'a>(
     context: &Context<'a>,
     session: &mut Session,
-    sequence: u64,
+    returned: ReturnedStep<'_>,
     result: &CallResult<'_>,
-    event: Hash64,
     out: &mut Effects,
 ) -> Recorded<'a> {
+    let ReturnedStep { sequence, event, asked } = returned;
     let policy = context.policy;
     let Some(step) = session.history.get(sequence) else { return Recorded::default() };
     let tool_name = session.history.tool(step);
@@ -147,13 +163,14 @@ fn finish<'a>(
         return Recorded { compares_calls, ..Recorded::default() };
     }
     let was_refused = step.flags.contains(Flags::REFUSED);
-    let mut done = identify::completed(policy, tool, result, step);
+    let mut done = identify::completed(policy, tool, result, step, asked);
     done.look_back(&session.history, step);
     session.history.update(sequence, |step| {
-        done.write(step);
+        done.write(step, asked);
         step.result_event = event;
     });
     let waiting = if policy.needs.evidence { measure(context, tool, session, sequence, out) } else { Waiting::No };
+    session.history.remember(sequence);
     session.touch(sequence);
     // A call from before a reset is not held against the agent when it returns after it.
     let is_forgotten = sequence < context.floor;

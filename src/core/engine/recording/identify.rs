@@ -7,11 +7,11 @@ use crate::detect::reference::test_fix;
 use crate::detect::weights::evidence::{ANSWER_WORDS_MAX, ARGUMENT_WORDS_MAX, ARGUMENTS_MAX, LITTLE_WORDS};
 use crate::detect::{Evidence, Family, Flags, Hashed, History, Marks, Step, loop_identity};
 use crate::engine::context::Context;
-use crate::event::{Call, CallResult, Content, Outcome, View, json};
+use crate::event::{Call, CallResult, Content, Outcome, View};
 use crate::identity::{
-    AnswerSketch, Arguments, Digest, Hash64, Hashes, NamingWords, Signature, Sketch, after_cd, argument_hashes, call_identity,
-    canonical_json, contains_any_word, error_key, fingerprint, hash_text, outcome_identity, own_words, read_arguments, read_hash,
-    read_json, read_text, readable_text, readable_text_of, sketch_failure, state_identity,
+    AnswerSketch, ArgumentSketch, Arguments, Digest, Hash64, Hashes, Signature, Sketch, after_cd, call_identity, canonical_json,
+    error_key, fingerprint, hash_text, outcome_identity, own_words, read_arguments, read_hash, read_json, read_text,
+    readable_text, readable_text_of, sketch_failure, state_identity,
 };
 use crate::limits::DESCRIPTION_CHARS_MAX;
 use crate::policy::{Policy, ToolClass, ToolPolicy};
@@ -36,14 +36,13 @@ const HANDLE_BYTES_MAX: usize = 96;
 /// A call that takes so long has let time pass. Milliseconds.
 const SLOW_MS: u64 = 5_000;
 
-/// The step of a requested call. Sequence, tool and transparency are the session's to set. `may_fail`: its outcome is not known to be a success.
+/// The step of a requested call. Sequence, tool, transparency and evidence are the session's to set.
 pub(crate) fn requested(
     policy: &Policy,
     tool: &ToolPolicy,
     context: &Context<'_>,
     call: &Call<'_>,
     args: &Arguments<'_>,
-    may_fail: bool,
 ) -> Step {
     let event = context.event;
     let mut step = Step {
@@ -66,7 +65,7 @@ pub(crate) fn requested(
     step.flags.set(Flags::SHELL, tool.is_shell);
     let shell = &policy.identity.fingerprint.shell;
     let command = if tool.is_shell { shell.command(&call.tool, args) } else { None };
-    let is_waiter = |action: &str| shell.waiters.iter().any(|waiter| waiter == action);
+    let is_waiter = |action: &str| shell.waiters.list().iter().any(|waiter| waiter == action);
     let waits = tool.waits
         || command.as_deref().is_some_and(|command| shell.waits(command))
         || args.first_text(&ACTION_ARGS).is_some_and(|action| is_waiter(&action))
@@ -99,37 +98,52 @@ pub(crate) fn requested(
     if policy.needs.state || policy.needs.tokens {
         description_facts(policy, call, args, &mut step);
     }
-    if policy.needs.evidence {
-        step.evidence = Some(requested_evidence(policy, call, args, may_fail));
-    }
     if policy.evidence.excerpts {
         step.excerpt = call.description.as_deref().unwrap_or_default().chars().take(policy.evidence.chars).collect();
     }
     step
 }
 
-/// Evidence of a call before its answer has come.
-fn requested_evidence(policy: &Policy, call: &Call<'_>, args: &Arguments<'_>, may_fail: bool) -> Evidence {
-    let text = args.text();
-    let tool = &*call.tool;
-    let mut marks = Marks::default();
-    let only = only_word(text);
-    marks.set(Marks::HANDLE, only.is_some());
-    marks.set(Marks::ID, only.is_some_and(is_id));
-    marks.set(Marks::NO_ARGUMENTS, call.args.is_absent());
-    let values = argument_hashes(args, ARGUMENTS_MAX);
-    let own = if may_fail { own_words(tool, text) } else { Hashes::new() };
-    let (arguments, named) = read_arguments(args, policy.identity.fingerprint.modifiers(), ARGUMENT_WORDS_MAX);
-    // A hash names nothing.
-    let asked = if matches!(call.args, Content::Sha256(_)) { NamingWords::new() } else { named };
-    let hashed = Hashed { arguments: arguments.view(), values: &values, asked: &asked, own: &own, ..Hashed::default() };
-    Evidence::new(hashed, 0, marks)
+/// What a call shows before its answer has come.
+pub(crate) struct Asked {
+    arguments: ArgumentSketch,
+    /// Its words; none where it is known to have worked.
+    own: Hashes,
+    marks: Marks,
 }
 
-/// The only argument, if it is one word with a digit.
-fn only_word(args: &str) -> Option<&str> {
-    let mut fields = json::fields(args);
-    let (Some((_, value)), None) = (fields.next(), fields.next()) else { return None };
+impl Asked {
+    /// What a call shows. `may_fail`: its outcome is not known to be a success.
+    pub(crate) fn of(policy: &Policy, call: &Call<'_>, args: &Arguments<'_>, may_fail: bool) -> Self {
+        let text = args.text();
+        let mut marks = Marks::default();
+        let only = args.only_value().and_then(only_word);
+        marks.set(Marks::HANDLE, only.is_some());
+        marks.set(Marks::ID, only.is_some_and(is_id));
+        marks.set(Marks::NO_ARGUMENTS, call.args.is_absent());
+        let own = if may_fail { own_words(&call.tool, text) } else { Hashes::new() };
+        let modifiers = policy.identity.fingerprint.modifiers();
+        let mut arguments = read_arguments(args, modifiers, ARGUMENTS_MAX, ARGUMENT_WORDS_MAX);
+        // A hash names nothing.
+        if matches!(call.args, Content::Sha256(_)) {
+            arguments.named.clear();
+        }
+        Self { arguments, own, marks }
+    }
+
+    /// The same as evidence, until the answer comes.
+    pub(crate) fn evidence(&self) -> Evidence {
+        Evidence::new(Hashed { own: &self.own, ..self.hashed() }, 0, self.marks)
+    }
+
+    fn hashed(&self) -> Hashed<'_> {
+        let ArgumentSketch { sketch, hashes, named } = &self.arguments;
+        Hashed { arguments: sketch.view(), values: hashes, asked: named, ..Hashed::default() }
+    }
+}
+
+/// An argument, if it is one word with a digit.
+fn only_word(value: &str) -> Option<&str> {
     let word = value.trim_matches('"');
     let is_of_id = |byte: u8| byte.is_ascii_alphanumeric() || b"_-#".contains(&byte);
     let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
@@ -197,11 +211,7 @@ fn shell_facts(policy: &Policy, command: &str, reads: bool, step: &mut Step) {
     let changes = writes && shell.changes_files(work);
     step.flags.set(Flags::MUTATES, step.flags.contains(Flags::MUTATES) || changes);
     let tests = &policy.detectors.test_fix;
-    let is_test = if tests.match_words {
-        contains_any_word(command, &tests.commands)
-    } else {
-        tests.commands.iter().any(|entry| command.contains(entry.as_str()))
-    };
+    let is_test = if tests.match_words { tests.commands.stand_alone_in(command) } else { tests.commands.stand_in(command) };
     step.flags.set(Flags::TEST, is_test);
 }
 
@@ -264,33 +274,41 @@ impl Completion {
         self.flags.set(Flags::SEEN_OUTCOME, was_answered);
     }
 
-    /// Writes it into the step.
-    pub(crate) fn write(self, step: &mut Step) {
+    /// Writes it into the step. `asked`: what its call shows, where that is not in the step.
+    pub(crate) fn write(&self, step: &mut Step, asked: Option<&Asked>) {
         step.flags = self.flags;
         step.outcome = self.outcome;
         step.error = self.error;
         step.state = self.state;
-        if let Some(tokens) = self.tokens {
+        if let Some(tokens) = &self.tokens {
             step.token_bits = tokens.bits();
-            step.tokens = tokens;
+            step.tokens = tokens.clone();
         }
-        if let Some((evidence, answered)) = step.evidence.as_mut().zip(self.answered) {
-            let mut marks = evidence.marks;
-            marks.set(Marks::LITTLE, answered.is_little);
-            marks.set(Marks::NO_ANSWER, answered.is_absent);
-            marks.set(Marks::SLOW, answered.is_slow);
-            let hashed = Hashed {
-                arguments: evidence.arguments(),
-                values: evidence.values(),
-                answer: answered.read.sketch.view(),
-                failure: answered.failure.view(),
-                asked: evidence.asked(),
-                shown: &answered.read.named,
-                own: &[],
-                around_numbers: answered.read.shape,
-            };
-            *evidence = Evidence::new(hashed, evidence.news, marks);
-        }
+        let Some(answered) = &self.answered else { return };
+        let evidence = step.evidence();
+        let (called, mut marks) = match asked {
+            Some(asked) => (asked.hashed(), asked.marks),
+            None => (
+                Hashed {
+                    arguments: evidence.arguments(),
+                    values: evidence.values(),
+                    asked: evidence.asked(),
+                    ..Hashed::default()
+                },
+                evidence.marks,
+            ),
+        };
+        marks.set(Marks::LITTLE, answered.is_little);
+        marks.set(Marks::NO_ANSWER, answered.is_absent);
+        marks.set(Marks::SLOW, answered.is_slow);
+        let hashed = Hashed {
+            answer: answered.read.sketch.view(),
+            failure: answered.failure.view(),
+            shown: &answered.read.named,
+            around_numbers: answered.read.shape,
+            ..called
+        };
+        step.evidence = Some(Evidence::new(hashed, 0, marks));
     }
 }
 
@@ -305,8 +323,15 @@ pub(crate) fn worked(result: &CallResult<'_>) -> bool {
     }
 }
 
-/// What came back from the call of `step`. Only for observed answers that are no refusal of ours.
-pub(crate) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<'_>, step: &Step) -> Completion {
+/// What came back from the call of `step`. Only for observed answers that are no refusal of ours. `asked`: what the call shows, where that is
+/// not in the step.
+pub(crate) fn completed(
+    policy: &Policy,
+    tool: &ToolPolicy,
+    result: &CallResult<'_>,
+    step: &Step,
+    asked: Option<&Asked>,
+) -> Completion {
     let is_ok = worked(result);
     let mut done = Completion {
         flags: step.flags,
@@ -335,8 +360,9 @@ pub(crate) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
         done.outcome = compared.identity.hash64();
         canonical = compared.canonical.filter(|_| result.stable_result.is_absent());
     }
-    let evidence = step.evidence.as_ref().filter(|_| policy.needs.evidence);
-    done.answered = evidence.map(|evidence| answered(result, &answer, canonical.as_deref(), is_ok, evidence.own()));
+    let own = asked.map(|asked| &*asked.own).or_else(|| step.evidence.as_ref().map(Evidence::own));
+    let own = own.filter(|_| policy.needs.evidence);
+    done.answered = own.map(|own| answered(result, &answer, canonical.as_deref(), is_ok, own));
     if !is_ok {
         failure_facts(policy, result, || &answer, error_text, &mut done);
     }

@@ -11,7 +11,7 @@ use crate::engine::recording::calls::{record_call, record_result};
 use crate::engine::recording::lifecycle::{bound, progress, remember, reset, reset_at};
 use crate::engine::session::Session;
 use crate::event::{EventKind, Message, ResetScope, Role};
-use crate::identity::{Hash64, naming_words, sketch_message, text_identity};
+use crate::identity::{Hash64, read_message, sketch_message, text_identity};
 use crate::limits::{USER_NAMING_TEXTS_MAX, USER_TEXTS_MAX, USER_WORDS_MAX};
 use crate::policy::{Detector, UserMessage};
 
@@ -104,12 +104,14 @@ fn brings_news(context: &Context<'_>, session: &mut Session, message: &Message<'
     if !message.says_something() {
         return false;
     }
-    if let Some(text) = message.text().filter(|_| context.policy.needs.evidence) {
+    let text = message.text().filter(|_| context.policy.needs.evidence);
+    let read = text.map(|text| read_message(&text, USER_WORDS_MAX));
+    if let Some(read) = &read {
         let known = &mut session.head.user_words;
         if known.len() >= USER_NAMING_TEXTS_MAX {
             known.pop_front();
         }
-        known.push_back(naming_words(&text, USER_WORDS_MAX).as_slice().into());
+        known.push_back(read.named.as_slice().into());
     }
     // Minutes after the last event the turn has ended: this is an order or the tick of a schedule, whatever it repeats.
     if context.pause_ms >= ORDER_PAUSE_MS {
@@ -118,7 +120,9 @@ fn brings_news(context: &Context<'_>, session: &mut Session, message: &Message<'
     if message.is_synthetic {
         return false;
     }
-    let (sketch, words) = sketch_message(message);
+    // A text that only its producer knows is compared by its hash.
+    let (sketch, words) =
+        read.filter(|read| read.words > 0).map_or_else(|| sketch_message(message), |read| (read.sketch, read.words));
     let known = &mut session.head.user_texts;
     let is_new = words > 0 && !known.iter().any(|earlier| earlier.view().is_alike(sketch.view(), USER_TEXT_PERCENT));
     if known.len() >= USER_TEXTS_MAX {

@@ -32,11 +32,11 @@ fn a_failure_is_what_is_left_without_the_call_and_what_it_quotes() {
 
 #[test]
 fn arguments_are_their_values() {
-    let sketch = |args| read_arguments(&Arguments::of(&Content::Raw(args)), &[], 9).0;
+    let sketch = |args| read_arguments(&Arguments::of(&Content::Raw(args)), &[], 9, 9).sketch;
     assert_eq!(sketch(r#"{"a":"x y","b":{"c":[1,true]}}"#), of("x y 1 true"));
     assert_eq!(sketch(r#"{"a":"x\ny \"z\" A"}"#), of("x y z A"));
     assert_eq!(sketch(r#""x y z""#), of("x y z"));
-    let hashes = |args| argument_hashes(&Arguments::of(&Content::Raw(args)), 9);
+    let hashes = |args| read_arguments(&Arguments::of(&Content::Raw(args)), &[], 9, 9).hashes;
     assert_eq!(hashes(r#"{"a":1,"b":2}"#), hashes(r#"{"b":2,"a":1}"#));
     assert_ne!(hashes(r#"{"a":1}"#), hashes(r#"{"a":2}"#));
 }
@@ -46,7 +46,8 @@ fn a_walk_over_an_answer_tells_all_that_each_walk_would() {
     let text = "order 4711 of Ada is on its way, order 12 is not";
     let read = read_text(text, 4);
     assert_eq!((read.sketch, read.words), sketch_text(text));
-    assert_eq!(read.named, naming_words(text, 4));
+    assert_eq!(read.named.as_slice(), ["order", "4711", "of", "Ada"].map(|word| read_text(word, 1).named[0]).as_slice());
+    assert_eq!(read_text("of Ada, of ADA, of Eve", 4).named, read_text("of Ada", 4).named);
     assert_eq!(read.shape, read_text(&text.replace("4711", "9"), 4).shape);
     assert_ne!(read.shape, read_text(&text.replace("Ada", "Eve"), 4).shape);
 }
@@ -59,9 +60,9 @@ fn two_answers_of_which_only_hashes_are_known_differ_in_more_than_numbers() {
 
 #[test]
 fn a_number_that_says_which_part_is_meant_names_nothing() {
-    let named = |args| read_arguments(&Arguments::of(&Content::Raw(args)), &["page".to_owned()], 9).1;
-    assert_eq!(named(r#"{"page":7,"url":"ab"}"#), naming_words("ab", 9));
-    assert_eq!(named(r#"{"number":7,"url":"ab"}"#), naming_words("7 ab", 9));
+    let named = |args| read_arguments(&Arguments::of(&Content::Raw(args)), &["page".to_owned()], 9, 9).named;
+    assert_eq!(*named(r#"{"page":7,"url":"ab"}"#), *read_text("ab", 9).named);
+    assert_eq!(*named(r#"{"number":7,"url":"ab"}"#), *read_text("7 ab", 9).named);
 }
 
 #[test]
@@ -101,7 +102,7 @@ proptest! {
     #[test]
     fn any_text_has_a_sketch(text in any::<String>(), own in any::<String>()) {
         let args = Arguments::of(&Content::Raw(&text));
-        let _ = (read_json(&text, 9), read_arguments(&args, &[], 9), argument_hashes(&args, 16));
+        let _ = (read_json(&text, 9), read_arguments(&args, &[], 16, 9));
         let _ = sketch_failure(&text, &own_words("t", &own));
     }
 }

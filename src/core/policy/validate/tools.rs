@@ -71,18 +71,16 @@ pub(super) fn table(whole: &mut Table<'_>, named: &NamedTools<'_>) -> ToolTable 
         .chain(named.fleet_rate)
         .map(String::as_str)
         .collect();
-    let mut exact: Vec<&str> = exact.into_iter().collect();
-    exact.sort_unstable_by_key(|name| ToolTable::rank(name));
     let prefixes: BTreeSet<&str> = entries.iter().flat_map(|entry| &entry.prefixes).map(String::as_str).collect();
     let mut prefixes: Vec<&str> = prefixes.into_iter().collect();
     // Longest first; the sort is stable, so that equal lengths stay in the order of names.
     prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
     let resolved = |subject| policy(&entries, subject, named);
-    ToolTable {
-        exact: exact.into_iter().map(|name| (name.to_owned(), resolved(Subject::Exact(name)))).collect(),
-        prefixes: prefixes.into_iter().map(|prefix| (prefix.to_owned(), resolved(Subject::Prefix(prefix)))).collect(),
-        other: resolved(Subject::Other),
-    }
+    ToolTable::new(
+        exact.into_iter().map(|name| (name.to_owned(), resolved(Subject::Exact(name)))).collect(),
+        prefixes.into_iter().map(|prefix| (prefix.to_owned(), resolved(Subject::Prefix(prefix)))).collect(),
+        resolved(Subject::Other),
+    )
 }
 
 /// What is absent leaves what earlier entries set.
