@@ -1,5 +1,7 @@
-//! The fixed work that `make bench-guard` counts instructions of: decode, identify and detect of the sample fleet, without log or
-//! store. Counts do not depend on how busy the machine is.
+//! The fixed work that `make bench-guard` counts instructions of: decode, identify and detect, without log or store. Counts do not depend on
+//! how busy the machine is.
+//!
+//! `guard PROFILE`: the sample fleet, again and again; its sessions are short. `guard PROFILE FILE [EVENTS]`: so many events of a file, or all.
 
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a broken benchmark must stop and say so")]
@@ -15,14 +17,18 @@ const ROUNDS: usize = 20;
 const FLEET: &str = include_str!("../../config/demo/fleet.ndjson");
 
 fn main() {
-    let profile = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_else(|| "default".to_owned());
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    let profile = arguments.next().unwrap_or_else(|| "default".to_owned());
+    let stream = arguments.next().map(|file| std::fs::read_to_string(file).unwrap());
+    let events_max = arguments.next().map_or(usize::MAX, |count| count.parse().unwrap());
     let policy = Arc::new(loopwarden::config::policy::load(&profile).map_err(|problems| problems.to_string()).unwrap());
     let engine = SessionEngine::new("loopwarden", Arc::clone(&policy));
+    let (lines, rounds) = stream.as_ref().map_or((FLEET, ROUNDS), |stream| (stream.as_str(), 1));
     let mut effects = Effects::default();
     let (mut events, mut commands) = (0_usize, 0_usize);
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let mut sessions: BTreeMap<String, (SubjectKey, Session)> = BTreeMap::new();
-        for (at, line) in FLEET.lines().enumerate() {
+        for (at, line) in lines.lines().take(events_max).enumerate() {
             let meta = RecordMeta {
                 topic: "bench",
                 partition: 0,
