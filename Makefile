@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: agents demo test check setup fmt lint unit it golden toy kafka browser otel chaos lag upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers vectors openapi clients-python clients-typescript
+.PHONY: agents first-hour demo test check setup fmt lint unit it golden toy kafka browser otel chaos lag upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers vectors openapi clients-python clients-typescript
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet --bin loopwarden -- demo
@@ -14,7 +14,7 @@ test: setup ## everything, with a real broker, a browser, coding agents and Open
 	bash tests/kafka/broker/fetch.sh
 	cargo test --release --locked --workspace
 	bash tests/browser/run.sh
-	$(MAKE) agents otel
+	$(MAKE) first-hour agents otel
 
 check: fmt lint unit it doc ## what needs no network
 
@@ -53,6 +53,10 @@ agents: ## real coding agents from npm against a model on loopback, with our hoo
 	python3 tests/agents/run.py
 	python3 tests/agents/proxy.py
 	python3 tests/otel/exporters.py
+
+first-hour: ## what four new users type, from README and pages as they stand there; what needs a broker, a build or another host is skipped with its reason
+	cargo build --release --locked --bin loopwarden --bin loopwarden-hook
+	python3 tests/first_hour/run.py
 
 browser: ## the live page and the reports in headless Chromium, where there is one
 	cargo build --release --locked

@@ -1,29 +1,45 @@
 //! What an answer means for a command (page `webhooks`).
 
+use std::fmt;
 use std::time::Duration;
 
 use loopwarden_log::clock;
+
+/// The status of an answer, and the beginning of its text: a receiver says there what it did not like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpStatus {
+    pub code: u16,
+    /// One line; empty where there is none.
+    pub text: String,
+}
+
+impl fmt::Display for HttpStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { code, text } = self;
+        if text.is_empty() { write!(f, "status {code}") } else { write!(f, "status {code}: {text}") }
+    }
+}
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The receiver has it.
-    Done,
+    Done(HttpStatus),
     /// It does not want this command, whenever it comes.
-    Refused(u16),
+    Refused(HttpStatus),
     /// It wants none any more.
-    Gone,
+    Gone(HttpStatus),
     /// Another try may help, at the earliest after what it asked for. The status, or what happened instead.
-    Again(Result<u16, String>, Option<Duration>),
+    Again(Result<HttpStatus, String>, Option<Duration>),
 }
 
 impl Answer {
     /// What a status says. Most of 4xx is about the command: another try gives the same. Those about the place, its credentials or its
     /// load are none of the command's fault, and so are all others.
-    pub(crate) fn of(status: u16, retry_after: Option<&str>, now_ms: i64) -> Self {
-        match status {
-            200..=299 => Self::Done,
-            410 => Self::Gone,
+    pub(crate) fn of(status: HttpStatus, retry_after: Option<&str>, now_ms: i64) -> Self {
+        match status.code {
+            200..=299 => Self::Done(status),
+            410 => Self::Gone(status),
             401 | 403 | 404 | 405 | 407 | 408 | 421 | 425 | 429 => Self::Again(Ok(status), asked(retry_after, now_ms)),
             400..=499 => Self::Refused(status),
             _ => Self::Again(Ok(status), asked(retry_after, now_ms)),
@@ -48,17 +64,18 @@ mod tests {
 
     #[test]
     fn each_status_has_one_fate() {
-        let fate = |status| Answer::of(status, None, 0);
-        for status in [200, 202, 204, 299] {
-            assert_eq!(fate(status), Answer::Done);
+        let status = |code| HttpStatus { code, text: "why".to_owned() };
+        let fate = |code| Answer::of(status(code), None, 0);
+        for code in [200, 202, 204, 299] {
+            assert_eq!(fate(code), Answer::Done(status(code)));
         }
-        for status in [400, 402, 409, 413, 415, 418, 422, 451, 499] {
-            assert_eq!(fate(status), Answer::Refused(status));
+        for code in [400, 402, 409, 413, 415, 418, 422, 451, 499] {
+            assert_eq!(fate(code), Answer::Refused(status(code)));
         }
-        for status in [100, 199, 301, 302, 307, 308, 401, 403, 404, 405, 408, 425, 429, 500, 502, 503, 504, 599, 999] {
-            assert_eq!(fate(status), Answer::Again(Ok(status), None));
+        for code in [100, 199, 301, 302, 307, 308, 401, 403, 404, 405, 408, 425, 429, 500, 502, 503, 504, 599, 999] {
+            assert_eq!(fate(code), Answer::Again(Ok(status(code)), None));
         }
-        assert_eq!(fate(410), Answer::Gone);
+        assert_eq!(fate(410), Answer::Gone(status(410)));
     }
 
     #[test]

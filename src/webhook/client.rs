@@ -1,16 +1,18 @@
 //! One bounded request to a receiver.
 
-use std::io::{Read as _, copy, sink};
+use std::io::Read as _;
 
 use loopwarden_log::clock;
 use loopwarden_token::{client, one_line, secret_text};
 use ureq::{Agent, http};
 
-use crate::answer::Answer;
-use crate::cloud_event::Message;
-use crate::settings::{Token, WebhookSettings};
+use crate::answer::{Answer, HttpStatus};
+use crate::chat::{Chat, with_routing_key};
+use crate::cloud_event::{CloudEvent, Message};
+use crate::sample::sample;
+use crate::settings::{Format, Token, WebhookSettings};
 
-/// How much of an answer's body is read, to use the connection again. Bytes. Nothing of it counts.
+/// How much of an answer's body is read, to use the connection again. Bytes. Only its first line is shown.
 const BODY_BYTES_READ: u64 = 64 * 1024;
 /// Largest head of an answer. Bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -39,6 +41,29 @@ impl Client {
         &self.settings
     }
 
+    /// Sends commands that are made up, one of each action that this webhook sends, and returns what the receiver answers. They bind nobody.
+    ///
+    /// # Errors
+    /// The first that is not taken: its action, and why.
+    pub fn test(&self) -> Result<Vec<(&str, HttpStatus)>, (&str, String)> {
+        // One time is one loop.
+        let now_ms = clock::now_ms();
+        let actions = self.settings.actions.iter().map(String::as_str);
+        let sent = actions.map(|action| {
+            let output = sample(action, now_ms);
+            let message = CloudEvent::of(&output).map(|event| event.message(self.settings.format));
+            match message.map(|message| self.post(&message)) {
+                Some(Answer::Done(status)) => Ok((action, status)),
+                Some(Answer::Refused(status) | Answer::Gone(status) | Answer::Again(Ok(status), _)) => {
+                    Err((action, status.to_string()))
+                }
+                Some(Answer::Again(Err(why), _)) => Err((action, why)),
+                None => Err((action, "it is no event".to_owned())),
+            }
+        });
+        sent.collect()
+    }
+
     /// Sends once.
     pub(crate) fn post(&self, message: &Message) -> Answer {
         match self.try_post(message) {
@@ -53,12 +78,19 @@ impl Client {
         for (name, value) in &message.headers {
             request = request.header(name, value);
         }
+        let mut body = message.body.as_slice();
+        let with_key;
         if let Some(Token { file, header }) = &settings.token {
             let token = secret_text(file, "the token in").map_err(|error| error.message)?;
-            request = match header {
-                Some(name) => request.header(name, token),
-                None => request.header("authorization", format!("Bearer {token}")),
-            };
+            if settings.format == Format::Chat(Chat::PagerDuty) {
+                with_key = with_routing_key(body, &token);
+                body = &with_key;
+            } else {
+                request = match header {
+                    Some(name) => request.header(name, token),
+                    None => request.header("authorization", format!("Bearer {token}")),
+                };
+            }
         }
         let now_ms = clock::now_ms();
         if let Some(secret) = &settings.secret {
@@ -66,13 +98,15 @@ impl Client {
             request = request
                 .header("webhook-id", &message.id)
                 .header("webhook-timestamp", timestamp_s.to_string())
-                .header("webhook-signature", secret.signature(&message.id, timestamp_s, &message.body));
+                .header("webhook-signature", secret.signature(&message.id, timestamp_s, body));
         }
-        let response = request.send(message.body.as_slice()).map_err(|error| error.to_string())?;
+        let response = request.send(body).map_err(|error| error.to_string())?;
         let retry_after = response.headers().get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let answer = Answer::of(response.status().as_u16(), retry_after, now_ms);
+        let (code, retry_after) = (response.status().as_u16(), retry_after.map(str::to_owned));
         // The status is what counts. Who breaks off behind it, or never ends, costs a connection.
-        let _ = copy(&mut response.into_body().into_reader().take(BODY_BYTES_READ), &mut sink());
-        Ok(answer)
+        let mut text = Vec::new();
+        let _ = response.into_body().into_reader().take(BODY_BYTES_READ).read_to_end(&mut text);
+        let text = one_line(String::from_utf8_lossy(&text).trim());
+        Ok(Answer::of(HttpStatus { code, text }, retry_after.as_deref(), now_ms))
     }
 }

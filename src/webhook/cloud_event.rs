@@ -7,6 +7,7 @@ use loopwarden_log::Output;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::chat;
 use crate::settings::Format;
 
 /// What attributes begin with among the headers of a record.
@@ -74,8 +75,11 @@ impl<'a> CloudEvent<'a> {
 
     /// Whose it is; empty: nobody's.
     pub(crate) fn tenant(&self) -> String {
-        let data: Value = serde_json::from_str(self.data.get()).unwrap_or_default();
-        data.get("tenant").and_then(Value::as_str).unwrap_or_default().to_owned()
+        self.command().get("tenant").and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
+    fn command(&self) -> Value {
+        serde_json::from_str(self.data.get()).unwrap_or_default()
     }
 
     /// As it goes over HTTP.
@@ -85,6 +89,7 @@ impl<'a> CloudEvent<'a> {
                 let header = |(name, value): &(&str, &str)| (format!("ce-{name}"), encoded(value));
                 ("application/json", self.attributes.iter().map(header).collect(), self.body.to_vec())
             }
+            Format::Chat(chat) => ("application/json", Vec::new(), chat::body(chat, &self.command())),
             Format::Structured => ("application/cloudevents+json; charset=utf-8", Vec::new(), self.document().into_bytes()),
         };
         let mut headers: Vec<(String, String)> = headers;

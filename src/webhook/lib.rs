@@ -1,20 +1,24 @@
-//! Posts committed commands to a URL as CloudEvents: in order, each at least once (page `webhooks`).
+//! Posts committed commands to a URL, as CloudEvents or as messages for people: in order, each at least once (page `webhooks`).
 //!
 //! A webhook has a thread of its own and reads what is committed, as any reader does. So nothing that happens to it, or that a receiver
 //! does to it, is felt by a lane.
 
 mod answer;
 mod backoff;
+mod chat;
 mod client;
 mod cloud_event;
 mod embedded;
 mod position;
 mod report;
+mod sample;
 mod settings;
 mod sign;
 mod source;
 mod webhook;
 
+pub use answer::HttpStatus;
+pub use chat::Chat;
 pub use client::Client;
 pub use embedded::{EmbeddedSource, ReaderSlot};
 pub use report::{WebhookReport, WebhookStats};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use loopwarden_token::Way;
 
+use crate::chat::Chat;
 use crate::sign::Secret;
 
 /// How a command is written.
@@ -14,6 +15,8 @@ pub enum Format {
     Binary,
     /// One JSON document holds both (structured content mode).
     Structured,
+    /// A message for people, in a provider's form.
+    Chat(Chat),
 }
 
 /// How a request proves where it comes from.
@@ -39,6 +42,7 @@ pub struct WebhookSettings {
     pub tenant: Option<String>,
     /// Whether a command past its `expires_at` is dropped.
     pub drops_expired: bool,
+    /// For PagerDuty the routing key, which stands in the body.
     pub token: Option<Token>,
     /// Signs requests.
     pub secret: Option<Secret>,

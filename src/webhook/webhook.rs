@@ -10,7 +10,7 @@ use std::time::Duration;
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::{LogError, Output, clock};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, HttpStatus};
 use crate::backoff::pause;
 use crate::client::Client;
 use crate::cloud_event::{CloudEvent, Message};
@@ -161,7 +161,7 @@ impl Webhook {
         }
         head.tries = head.tries.saturating_add(1);
         match self.client.post(&head.message) {
-            Answer::Done => {
+            Answer::Done(_) => {
                 if head.tries > 1 {
                     let waited_s = head.since.elapsed().as_secs();
                     tracing::info!(
@@ -176,11 +176,12 @@ impl Webhook {
                 self.over()
             }
             Answer::Refused(status) => {
-                tracing::warn!(webhook = self.name(), id = head.message.id, status, "a command was refused, and is given up");
+                let (id, HttpStatus { code, text }) = (&head.message.id, status);
+                tracing::warn!(webhook = self.name(), id, status = code, answer = text, "a command was refused, and is given up");
                 self.note(|report| report.stats.refused += 1);
                 self.over()
             }
-            Answer::Gone => {
+            Answer::Gone(_) => {
                 tracing::error!(webhook = self.name(), "the receiver is gone (410): nothing more is sent before a restart");
                 self.note(|report| (report.is_up, report.waiting) = (false, None));
                 Ok(false)
@@ -200,11 +201,11 @@ impl Webhook {
     }
 
     /// A line for the first failures, then for ever fewer: a receiver may be away for days.
-    fn tell(&self, head: &Head, said: &Result<u16, String>, wait: Duration) {
+    fn tell(&self, head: &Head, said: &Result<HttpStatus, String>, wait: Duration) {
         if !head.tries.is_power_of_two() {
             return;
         }
-        let answer = said.as_ref().map_or_else(String::clone, |status| format!("status {status}"));
+        let answer = said.as_ref().map_or_else(String::clone, ToString::to_string);
         let (id, tries, again_ms) = (&head.message.id, head.tries, wait.as_millis() as u64);
         tracing::warn!(webhook = self.name(), id, tries, again_ms, answer, "not delivered; those behind it wait");
     }

@@ -34,7 +34,7 @@ impl Request {
     }
 
     pub(crate) fn id(&self) -> String {
-        self.header("ce-id").map(str::to_owned).unwrap_or_else(|| self.json()["id"].as_str().unwrap().to_owned())
+        self.header("ce-id").map(str::to_owned).unwrap_or_else(|| self.json()["id"].as_str().unwrap_or_default().to_owned())
     }
 }
 
@@ -43,6 +43,8 @@ impl Request {
 pub(crate) enum Reply {
     /// A status, and lines of the head.
     Status(u16, &'static str),
+    /// A status, and a text.
+    Body(u16, &'static str),
     /// It closes the connection.
     HangsUp,
     /// It says nothing, and waits until the other side goes.
@@ -168,6 +170,9 @@ impl Shared {
         match reply {
             Reply::Status(status, more) => {
                 write!(stream, "HTTP/1.1 {status} Said\r\ncontent-length: 0\r\nconnection: close\r\n{more}\r\n")
+            }
+            Reply::Body(status, text) => {
+                write!(stream, "HTTP/1.1 {status} Said\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{text}", text.len())
             }
             Reply::HangsUp => Ok(()),
             Reply::Silent => stream.read(&mut [0]).map(drop),

@@ -171,6 +171,14 @@ fn an_agent_finds_every_page_by_the_list_for_agents() {
 }
 
 #[test]
+fn a_process_serves_every_page_as_it_stands_in_the_repository() {
+    let served: Vec<String> = loopwarden::http::PAGES.iter().map(|page| format!("src/docs/{}.md", page.name)).collect();
+    let pages = pages();
+    let kept: Vec<&String> = pages.iter().map(|(name, _)| name).filter(|name| name.starts_with("src/docs/")).collect();
+    assert_eq!(served.iter().collect::<Vec<_>>(), kept);
+}
+
+#[test]
 fn every_example_is_what_its_schema_allows() {
     let (event, command, state) = (schema("tool-event"), schema("command"), schema("session-state"));
     let mut checked = 0;

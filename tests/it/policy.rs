@@ -450,7 +450,7 @@ fn the_printed_effective_policy_is_the_policy_and_names_each_origin() {
         let found = effective.iter().find(|value| value.key == key).unwrap();
         (found.value.clone(), found.origin.to_string())
     };
-    assert_eq!(of("idle_ms"), ("90000000".to_owned(), "override".to_owned()));
+    assert_eq!(of("idle_ms"), ("90000000".to_owned(), "--set".to_owned()));
     assert_eq!(of("detectors.exact_repeat.count"), ("\"window\"".to_owned(), "profile hackeurope".to_owned()));
     assert_eq!(of("poll_factor"), ("1.0".to_owned(), "profile plain".to_owned()));
     assert_eq!(of("detectors.exact_repeat.threshold"), ("3".to_owned(), "profile default".to_owned()));

@@ -17,17 +17,17 @@ const LINES: [(&str, usize); 16] = [
     ("guard", 2_531),
     ("hook", 211),
     ("kafka", 5_313),
-    ("lab", 10_092),
+    ("lab", 10_087),
     ("lane", 8_121),
     ("log", 2_190),
-    ("loopwarden", 17_971),
+    ("loopwarden", 18_452),
     ("mcp", 1_103),
     ("mcp_http", 462),
-    ("settings", 3_456),
-    ("sources", 8_151),
+    ("settings", 3_474),
+    ("sources", 8_143),
     ("state", 3_433),
     ("token", 884),
-    ("webhook", 870),
+    ("webhook", 1_294),
 ];
 
 /// Source files of one folder.
@@ -35,9 +35,9 @@ const FILES_MAX: usize = 20;
 /// Words of the house that the field has terms for: message, output, delivered, text.
 const DIALECT: [&str; 6] = ["told", "tell", "tells", "said", "say", "says"];
 /// How often they stand in code, comments and names.
-const DIALECT_MAX: usize = 1_556;
+const DIALECT_MAX: usize = 1_550;
 /// Doc comments of at most four words: they repeat the name below them.
-const SHORT_DOCS_MAX: usize = 842;
+const SHORT_DOCS_MAX: usize = 840;
 /// Parameters that are tuples: structs without a name.
 const TUPLE_PARAMETERS_MAX: usize = 77;
 /// Names of types that stand in three files or more.

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 use crate::mapping_file;
 use crate::output::{Output, say};
 use crate::server;
-use crate::server::{kafka_options, topic_problem};
+use crate::server::{kafka_options, topic_problem, topic_problems};
 
 /// Looks for mistakes.
 ///
@@ -124,9 +124,10 @@ fn connect(options: &KafkaOptions, (inputs, webhooks): (&[String], &[&str]), out
     }
     // A topic that is not even seen is told by the permission that is needed there.
     let is_told = |topic: &str| denied.iter().any(|missing| missing.topic.as_deref() == Some(topic));
-    let shown = errors.iter().filter(|problem| !is_hidden(problem) || !is_told(&problem.topic));
+    let shown: Vec<&TopicProblem> =
+        errors.iter().copied().filter(|problem| !is_hidden(problem) || !is_told(&problem.topic)).collect();
     let mut failures: Vec<Failure> =
-        shown.map(|problem| Failure::new(exit_code::of_error(problem.code), topic_problem(problem))).collect();
+        topic_problems(&shown).into_iter().map(|(code, line)| Failure::new(exit_code::of_error(code), line)).collect();
     failures.extend(denied.into_iter().map(|missing| Failure::coded(fate::E_NOT_AUTHORISED, missing.message)));
     Ok(failures)
 }

@@ -13,6 +13,7 @@ use crate::cli::hook::HookCommand;
 use crate::cli::init::InitArgs;
 use crate::cli::mcp_proxy::McpProxyArgs;
 use crate::cli::watch::{TailArgs, TopArgs};
+use crate::cli::webhook::WebhookCommand;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -99,6 +100,12 @@ pub enum Command {
         /// What to do with them.
         #[command(subcommand)]
         command: TopicsCommand,
+    },
+    /// Try what receives commands at a URL
+    Webhook {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: WebhookCommand,
     },
     /// Try a mapping of foreign JSON on its records, or suggest one
     Map(MapArgs),

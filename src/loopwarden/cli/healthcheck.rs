@@ -23,7 +23,7 @@ pub fn run(args: &HealthcheckArgs, log: &LogArgs) -> Outcome {
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("not ready: http://{address}/readyz: {cause}"));
     let wait = Duration::from_millis(args.timeout_ms);
     let process = RunningProcess { address, token: None };
-    let answer = process.get("/readyz?verbose", wait, ANSWER_BYTES_MAX).map_err(|error| fail(error.to_string()))?;
+    let answer = process.get("/readyz?verbose", wait, ANSWER_BYTES_MAX).map_err(|error| fail(process.nobody(&error)))?;
     let Answer { status, code, body } = answer;
     if code == "200" {
         return Ok(());

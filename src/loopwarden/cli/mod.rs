@@ -26,6 +26,7 @@ pub mod test;
 pub mod topics;
 pub mod tune;
 pub mod watch;
+pub mod webhook;
 
 use std::ffi::OsString;
 
@@ -94,6 +95,7 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Tail(args) => watch::tail::run(args, log),
         Command::Top(args) => watch::top::run(args, log),
         Command::Topics { command } => topics::run(command, log),
+        Command::Webhook { command } => webhook::run(command, log),
         Command::Map(args) => map::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Config { command } => config::run(command, log),

@@ -2,7 +2,8 @@
 
 use crate::cli::args::{LogArgs, RunArgs};
 use crate::cli::shared::setup;
-use crate::failure::Outcome;
+use crate::exit_code;
+use crate::failure::{Failure, Outcome};
 use crate::server;
 
 /// Runs until told to stop.
@@ -10,6 +11,18 @@ use crate::server;
 /// # Errors
 /// By fate: configuration, brokers, store, identity.
 pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
+    let outcome = serve(args, log);
+    if args.launchd { outcome.map_err(for_launchd) } else { outcome }
+}
+
+/// launchd starts again whatever has failed. After these codes, which the unit of systemd names too, another start would end in the same way:
+/// what is wrong is written, and the end is one without failure.
+fn for_launchd(failure: Failure) -> Failure {
+    let is_final = [exit_code::USAGE, exit_code::FENCED, exit_code::CONFIG].contains(&failure.exit);
+    if is_final { Failure { exit: exit_code::DONE, ..failure } } else { failure }
+}
+
+fn serve(args: &RunArgs, log: &LogArgs) -> Outcome {
     let settings = || setup::load(&args.config, log);
     let loaded = settings()?;
     let control = setup::log_as_configured(&loaded.config)?;

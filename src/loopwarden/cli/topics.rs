@@ -17,7 +17,7 @@ use crate::cli::grow;
 use crate::cli::shared::setup;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat, say};
-use crate::server::{kafka_options, topic_problem};
+use crate::server::{kafka_options, topic_problem, topic_problems};
 
 /// Prints, creates or compares.
 ///
@@ -51,8 +51,8 @@ pub fn run(command: &TopicsCommand, log: &LogArgs) -> Outcome {
             let warnings = problems.len() - errors;
             match output {
                 PlainFormat::Text => {
-                    for problem in &problems {
-                        out.line(topic_problem(problem))?;
+                    for (_, line) in topic_problems(&problems.iter().collect::<Vec<_>>()) {
+                        out.line(line)?;
                     }
                     out.line(format!("{}, {}", counted(errors as u64, "error"), counted(warnings as u64, "warning")))?;
                 }

@@ -26,4 +26,5 @@ pub use backlog::{Backlog, BacklogLimits, tenant_of};
 pub use listener::endpoint::Endpoint;
 pub use listener::metrics::Answered;
 pub use listener::server::{Options, Server, StartError};
+pub use views::pages::PAGES;
 pub use views::process_status::{Probe, ProcessStatus, Unanswered};

@@ -14,7 +14,7 @@ pub use crate::http::access::rule::{Access, Group};
 use crate::http::intake::{events, export, hooks, otlp};
 use crate::http::listener::metrics::OTHER;
 use crate::http::shared::{Process, Shared, Sidecar};
-use crate::http::views::{admin, commands, page, sidecar, state};
+use crate::http::views::{admin, commands, page, pages, sidecar, state};
 use crate::http::{answer, check};
 
 /// Reports and asks.
@@ -70,7 +70,7 @@ const fn route(method: &'static str, path: &'static str, access: Access, group: 
 
 /// The table.
 #[rustfmt::skip]
-pub const ROUTES: [Route; 31] = [
+pub const ROUTES: [Route; 34] = [
     route("GET", "/", OVERSEER, Group::Admin, Run(|| get(page::page))),
     route("GET", "/livez", Access::Open, Group::Probe, Run(|| get(admin::livez))),
     route("GET", "/readyz", Access::Open, Group::Probe, Run(|| get(admin::readyz))),
@@ -78,6 +78,9 @@ pub const ROUTES: [Route; 31] = [
     route("GET", "/startupz", Access::Open, Group::Probe, Run(|| get(admin::startupz))),
     route("GET", "/metrics", Access::Open, Group::Open, Run(|| get(admin::metrics))),
     route("GET", "/version", Access::Open, Group::Open, Run(|| get(admin::version))),
+    route("GET", "/docs/", Access::Open, Group::Open, Run(|| get(pages::list))),
+    route("GET", "/docs/{file}", Access::Open, Group::Open, Run(|| get(pages::one))),
+    route("GET", "/docs/errors/{file}", Access::Open, Group::Open, Run(|| get(pages::error))),
     route("GET", "/config", OVERSEER, Group::Admin, Run(|| get(admin::config))),
     route("GET", "/policy", OVERSEER, Group::Admin, Run(|| get(admin::policy))),
     route("GET", "/log-level", OVERSEER, Group::Admin, Run(|| get(admin::log_filter))),
@@ -145,7 +148,8 @@ mod tests {
     fn a_route_that_shows_ids_is_never_open() {
         for route in ROUTES.iter().filter(|route| route.access == Access::Open) {
             assert!(matches!(route.group, Group::Probe | Group::Open), "{}", route.path);
-            assert!(!route.path.contains('{'), "{}", route.path);
+            // Pages are the same for everybody.
+            assert!(!route.path.contains('{') || route.path.starts_with("/docs/"), "{}", route.path);
             assert_eq!(route.method, "GET");
         }
     }

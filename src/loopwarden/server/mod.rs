@@ -39,7 +39,7 @@ use sd_notify::SdNotify;
 use spec::DeploymentSpec;
 use state::{Facts, InForce, ServerState};
 use status::{StatusLine, Sum};
-pub use topics::topic_problem;
+pub use topics::{topic_problem, topic_problems};
 pub(crate) use webhooks::prepare as webhooks;
 
 use crate::failure::{Failure, Outcome};

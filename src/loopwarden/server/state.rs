@@ -21,7 +21,7 @@ use crate::http::{Answered, Backlog, Probe, ProcessStatus, Unanswered};
 use crate::input_quality;
 use crate::input_quality::{InputQuality, Row};
 use crate::server::intakes;
-use crate::server::status::{NOTHING_CONSUMED, Sum};
+use crate::server::status::{NOTHING_CONSUMED, SILENT_AFTER, Sum};
 use crate::server::webhooks;
 use crate::telemetry::guard::GuardReport;
 use crate::telemetry::logging::LogControl;
@@ -154,8 +154,11 @@ impl ServerState {
         let others = intakes.iter().map(|intake| intake.senders.others().records).sum::<u64>() + http.others().records;
         let (sessions, examples) = self.quality.twofold();
         let mut found = sum.findings(self.broker.is_some(), self.facts.partitions);
-        // Of a fleet without work that is no fault; `is_idle` tells it.
-        if self.is_idle(sum) {
+        // Of a fleet without work that is no fault: `is_idle` has it.
+        let has_come = self.backlog.as_ref().is_some_and(|backlog| backlog.has_come());
+        // On Kafka what waits is not known at once.
+        let is_early = self.broker.is_none() && self.since.elapsed() < SILENT_AFTER;
+        if self.is_idle(sum) || has_come || is_early {
             found.retain(|found| found.code != NOTHING_CONSUMED);
         }
         found.extend(input_quality::findings(&rows, (sessions, &examples)));

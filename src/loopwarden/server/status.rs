@@ -9,8 +9,10 @@ use loopwarden_settings::Diagnostic;
 
 use crate::input_quality;
 
-/// How often the status line is written, and how long nothing may be consumed before it is said.
+/// How often the status line is written.
 const EVERY: Duration = Duration::from_secs(30);
+/// How long nothing may be consumed before it is said.
+pub(super) const SILENT_AFTER: Duration = EVERY;
 
 /// Code of silence.
 pub(super) const NOTHING_CONSUMED: &str = "W0304";

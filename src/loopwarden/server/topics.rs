@@ -3,7 +3,7 @@
 use loopwarden_kafka::KafkaOptions;
 use loopwarden_kafka::admin::topics;
 use loopwarden_kafka::admin::topics::{Admin, Purpose, Severity, TopicPlan, TopicProblem};
-use loopwarden_kafka::client::fate::E_NOT_AUTHORISED;
+use loopwarden_kafka::client::fate::{E_NOT_AUTHORISED, E_TOPIC_MISSING};
 use loopwarden_log::LogError;
 
 use crate::exit_code;
@@ -64,15 +64,67 @@ fn refuse(problems: &[TopicProblem]) -> Result<(), Failure> {
     let (errors, warnings): (Vec<_>, Vec<_>) = problems.iter().partition(|problem| problem.severity == Severity::Error);
     warnings.into_iter().map(topic_problem).for_each(say);
     let Some(first) = errors.first() else { return Ok(()) };
-    let told: Vec<String> = errors.iter().map(|problem| topic_problem(problem)).collect();
-    Err(Failure::new(exit_code::of_error(first.code), told.join("\n")))
+    let lines: Vec<String> = topic_problems(&errors).into_iter().map(|(_, line)| line).collect();
+    Err(Failure::new(exit_code::of_error(first.code), lines.join("\n")))
+}
+
+/// Problems as people read them, each with its code: topics that are missing in the same way are one, with their names below.
+pub fn topic_problems(problems: &[&TopicProblem]) -> Vec<(&'static str, String)> {
+    let mut groups: Vec<Vec<&TopicProblem>> = Vec::new();
+    for problem in problems {
+        let is_same = |group: &&mut Vec<&TopicProblem>| {
+            problem.code == E_TOPIC_MISSING
+                && group.iter().all(|other| {
+                    (other.code, other.severity, &other.message) == (problem.code, problem.severity, &problem.message)
+                })
+        };
+        match groups.iter_mut().find(is_same) {
+            Some(group) => group.push(problem),
+            None => groups.push(vec![problem]),
+        }
+    }
+    let line = |group: Vec<&TopicProblem>| match group.as_slice() {
+        [] => None,
+        [one] => Some((one.code, topic_problem(one))),
+        [first, ..] => {
+            let names: Vec<&str> = group.iter().map(|problem| problem.topic.as_str()).collect();
+            let severity = severity(first);
+            Some((
+                first.code,
+                format!("{severity}[{}]: each of these topics {}\n  {}", first.code, first.message, names.join("\n  ")),
+            ))
+        }
+    };
+    groups.into_iter().filter_map(line).collect()
 }
 
 /// A problem as people read it.
 pub fn topic_problem(problem: &TopicProblem) -> String {
-    let severity = match problem.severity {
+    format!("{}[{}]: topic \"{}\": {}", severity(problem), problem.code, problem.topic, problem.message)
+}
+
+const fn severity(problem: &TopicProblem) -> &'static str {
+    match problem.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
-    };
-    format!("{severity}[{}]: topic \"{}\": {}", problem.code, problem.topic, problem.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_that_lack_the_same_are_one_problem() {
+        let problem = |topic: &str, message: &str| TopicProblem {
+            code: "E0102",
+            severity: Severity::Error,
+            topic: topic.to_owned(),
+            message: message.to_owned(),
+        };
+        let all = [problem("a", "does not exist"), problem("b", "has one copy"), problem("c", "does not exist")];
+        let lines: Vec<String> = topic_problems(&all.each_ref()).into_iter().map(|(_, line)| line).collect();
+        let expected = ["error[E0102]: each of these topics does not exist\n  a\n  c", "error[E0102]: topic \"b\": has one copy"];
+        assert_eq!(lines, expected);
+    }
 }

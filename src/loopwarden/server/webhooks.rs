@@ -14,7 +14,7 @@ use loopwarden_log::{LogError, Output};
 use loopwarden_settings::{Config, Diagnostic, ExpiredCommand, WebhookConfig, WebhookFormat, WebhookStart, read_secret};
 use loopwarden_token::Way;
 use loopwarden_webhook::{
-    Client, EmbeddedSource, Format, Open, ReaderSlot, Secret, Source, Token, Webhook, WebhookReport, WebhookSettings,
+    Chat, Client, EmbeddedSource, Format, Open, ReaderSlot, Secret, Source, Token, Webhook, WebhookReport, WebhookSettings,
 };
 
 use crate::failure::Failure;
@@ -29,8 +29,8 @@ pub(super) type Reports = Vec<Arc<Mutex<WebhookReport>>>;
 
 /// A webhook that could be started.
 pub(crate) struct Prepared {
-    client: Client,
-    name: String,
+    pub(crate) client: Client,
+    pub(crate) name: String,
     start: WebhookStart,
 }
 
@@ -79,6 +79,10 @@ fn prepared(index: usize, webhook: &WebhookConfig) -> Result<Prepared, Diagnosti
         format: match webhook.format {
             WebhookFormat::Binary => Format::Binary,
             WebhookFormat::Structured => Format::Structured,
+            WebhookFormat::Slack => Format::Chat(Chat::Slack),
+            WebhookFormat::Teams => Format::Chat(Chat::Teams),
+            WebhookFormat::Discord => Format::Chat(Chat::Discord),
+            WebhookFormat::PagerDuty => Format::Chat(Chat::PagerDuty),
         },
         actions: webhook.actions(),
         tenant: webhook.tenant.clone(),

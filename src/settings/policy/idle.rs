@@ -24,7 +24,7 @@ impl SetKeys {
             for (key, node) in keys {
                 let changes = || tree::at(below, &["detectors", name, key]).is_none_or(|before| before.value != node.value);
                 let counts = match &node.origin {
-                    Origin::Override => true,
+                    Origin::Override | Origin::Flag(_) => true,
                     Origin::File { .. } => changes(),
                     _ => false,
                 };

@@ -71,17 +71,21 @@ pub fn load_from_str(text: &str, file: &str) -> Result<Policy, Diagnostics> {
 /// # Errors
 /// Every problem of the policy; overrides that hold nulls, or numbers beyond 64 bits.
 pub fn load_with_overrides(name_or_path: &str, overrides: &impl Serialize) -> Result<Policy, Diagnostics> {
-    load_with(name_or_path, overrides).map(|loaded| loaded.policy)
+    layered(name_or_path, overrides, &Origin::Override).map(|loaded| loaded.policy)
 }
 
-/// As [`load_with_overrides`], with the origin of each value.
+/// As [`load_with_overrides`], with the origin of each value. Who reads of a mistake has written the overrides as `--set`.
 ///
 /// # Errors
 /// As [`load_with_overrides`].
 pub fn load_with(name_or_path: &str, overrides: &impl Serialize) -> Result<LoadedPolicy, Diagnostics> {
+    layered(name_or_path, overrides, &Origin::Flag(Arc::from("--set")))
+}
+
+fn layered(name_or_path: &str, overrides: &impl Serialize, origin: &Origin) -> Result<LoadedPolicy, Diagnostics> {
     let overrides = toml::Table::try_from(overrides)
         .map_err(|error| Diagnostic::new(CODE, format!("the overrides are no policy: {error}")))?;
-    let overrides = tree::from_toml(&overrides, &Origin::Override);
+    let overrides = tree::from_toml(&overrides, origin);
     match Profile::named(name_or_path) {
         Some(profile) => resolve(shipped(profile)?, overrides),
         None => resolve(from_file(name_or_path)?, overrides),

@@ -8,6 +8,7 @@ use crate::layers::tree::{Node, Table, Value};
 use crate::messages::diagnostic::Origin;
 use crate::process::config::{Config, InputForm, OtlpSignal, SaslMechanism};
 use crate::process::rules::is_safe;
+use crate::process::webhook::WebhookFormat;
 
 /// Directories that other programs clean up.
 const TEMPORARY: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run/user"];
@@ -134,6 +135,11 @@ pub(crate) fn webhooks(reader: &mut Reader<'_>, config: Option<&Config>) {
         }
         if webhook.token_header.is_some() && webhook.token_file.is_none() {
             reader.bad(&path, format!("{path}.token_header is set, but {path}.token_file is not"));
+        }
+        let is_paged = webhook.format == WebhookFormat::PagerDuty;
+        if is_paged && (webhook.token_file.is_none() || webhook.token_header.is_some()) {
+            let what = "must name the file with the routing key, and token_header must not be set";
+            reader.bad(&path, format!("{path}.format is pagerduty: {path}.token_file {what}"));
         }
         if webhook.connect_ms_max > webhook.request_ms_max {
             let (connect, request) = (webhook.connect_ms_max, webhook.request_ms_max);

@@ -23,7 +23,7 @@ settings! {
         url: Option<String> as "https://hooks.example.com/loopwarden" where text(rules::target);
         /// file with the URL instead, where the URL itself is a secret
         url_file: Option<PathBuf> as "/run/secrets/webhook-url";
-        /// content mode of CloudEvents 1.0; binary: attributes are headers; structured: one JSON document has all
+        /// form of a command; binary, structured: CloudEvents 1.0, with attributes as headers or all in one JSON document; the others: a message for people
         format: WebhookFormat = "binary";
         /// nudge, block, unblock, or some of them, separated by commas
         actions: String = "nudge,block,unblock" where text(actions);
@@ -33,7 +33,7 @@ settings! {
         start: WebhookStart = "latest";
         /// what becomes of a command past its expires_at; with send it holds up the rest for as long as it takes
         expired: ExpiredCommand = "send";
-        /// file with a token; read again for each request, and never sent over plain http to another host
+        /// file with a token, of pagerduty with the routing key; read again for each request, and never sent over plain http to another host
         token_file: Option<PathBuf> as "/run/secrets/webhook-token";
         /// header that carries the token as it is; without: Authorization, as a bearer token
         token_header: Option<String> as "x-api-key" where text(header);
@@ -57,6 +57,14 @@ words! {
         Binary = "binary",
         /// One JSON document.
         Structured = "structured",
+        /// Message of an incoming webhook of Slack.
+        Slack = "slack",
+        /// Card for a workflow of Microsoft Teams.
+        Teams = "teams",
+        /// Embed in a channel of Discord.
+        Discord = "discord",
+        /// Event of PagerDuty's Events API v2.
+        PagerDuty = "pagerduty",
     }
 }
 

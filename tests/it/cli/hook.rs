@@ -142,6 +142,40 @@ fn what_stood_there_before_stays_and_comes_back() {
 }
 
 #[test]
+fn nothing_is_left_of_an_installation_not_even_a_folder() {
+    for agent in AGENTS {
+        let home = Home::new(&format!("left-{agent}"));
+        for place in [&["--local"][..], &["--project"]] {
+            home.done(&[&["install", agent], place].concat());
+            home.done(&[&["uninstall", agent], place].concat());
+        }
+        // The address is for other agents too; the folder of settings was not ours to make.
+        let mut left: Vec<String> = folders(&home.0.0).iter().map(|path| path.display().to_string()).collect();
+        left.sort();
+        assert_eq!(left, ["home", "home/.config", "home/.config/loopwarden", "project"], "{agent}");
+    }
+    // A folder with something else in it stays.
+    let home = Home::new("left-other");
+    home.done(&["install", "claude-code"]);
+    fs::write(home.path("home/.claude/mine"), "").unwrap();
+    home.done(&["uninstall", "claude-code"]);
+    assert!(home.path("home/.claude/mine").exists());
+}
+
+/// Every folder below one, relative to it.
+fn folders(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir()) {
+            found.push(entry.path().strip_prefix(root).unwrap().to_owned());
+            open.push(entry.path());
+        }
+    }
+    found
+}
+
+#[test]
 fn what_was_changed_since_is_not_undone() {
     let home = Home::new("since");
     let path = home.path("home/.claude/settings.json");
@@ -244,7 +278,7 @@ fn agents_that_could_post_start_the_program_unless_it_is_wanted() {
         assert_eq!(groups.len(), 7, "{text}");
         assert!(groups.iter().all(|group| group[0]["hooks"][0]["timeout"] == timeout), "{text}");
         let said = home.done(&["install", agent, "--http"]);
-        assert!(said.contains("does not look who listens"), "{said}");
+        assert!(said.contains("does not look who listens") && said.contains("While no loopwarden answers"), "{said}");
         let text = settings(&home, folder);
         assert!(text.contains("http://127.0.0.1:1/v1/hooks/") && text.matches("\"http\"").count() >= 6, "{text}");
         home.done(&["install", agent]);

@@ -148,6 +148,7 @@ fn a_service_goes_without_systemctl_too_and_one_of_somebody_else_stays() {
     home.done(nobody(), &["install", "gemini", "--local"]);
     let said = home.done(nobody(), &["uninstall", "gemini", "--local"]);
     assert!(said.contains("systemctl is not here") && !home.unit().exists(), "{said}");
+    fs::create_dir_all(home.unit().parent().unwrap()).unwrap();
     fs::write(home.unit(), "[Unit]\nDescription=mine\n").unwrap();
     assert!(!home.done(nobody(), &["uninstall", "gemini"]).contains("still there"));
     let output = home.run(nobody(), &["uninstall", "gemini", "--local"]);

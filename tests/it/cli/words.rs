@@ -31,6 +31,50 @@ fn a_command_that_is_none_is_answered_with_the_one_that_was_meant_or_with_all_of
 }
 
 #[test]
+fn where_no_process_answers_every_command_that_asks_one_has_the_command_that_starts_it() {
+    let commands: [&[&str]; 7] = [
+        &["doctor"],
+        &["tail"],
+        &["top", "--once"],
+        &["inspect", "session", "s"],
+        &["inspect", "swarm", "s"],
+        &["reset", "session", "s"],
+        &["healthcheck"],
+    ];
+    for command in commands {
+        let shown = stderr(&expect(&[command, &["--address", "127.0.0.1:1"]].concat(), exit_code::FAILED));
+        assert!(
+            shown.contains("start one: loopwarden run --data-dir ./lw --set http.listen=127.0.0.1:1\n"),
+            "{command:?}: {shown}"
+        );
+    }
+}
+
+/// launchd starts again after each end that is no success.
+#[test]
+fn a_service_of_launchd_is_not_started_again_for_what_no_start_mends() {
+    let arguments = ["run", "--set", "moed=live"];
+    let shown = stderr(&expect(&arguments, exit_code::CONFIG));
+    assert_eq!(stderr(&expect(&[&arguments[..], &["--launchd"]].concat(), exit_code::DONE)), shown);
+    let scratch = Scratch::new("launchd");
+    let store = scratch.write("no-folder", "");
+    expect(&["run", "--launchd", "--data-dir", &store], exit_code::STORE);
+}
+
+#[test]
+fn a_mistake_in_a_setting_names_the_flag_that_has_it() {
+    let (fleet, scratch) = (crate::cli::fleet(), Scratch::new("mistaken-set"));
+    let label = r#"{"session":"coding-01","label":"loop","first_event_index":0,"last_event_index":9}"#;
+    let labels = scratch.write("labels.jsonl", label);
+    for command in
+        [&["replay", &fleet][..], &["inspect", "session", "s", "--file", &fleet], &["tune", &fleet, "--labels", &labels]]
+    {
+        let shown = stderr(&crate::cli::run(&[command, &["--set", "scor.nudge_at=3"]].concat()));
+        assert!(shown.contains("unknown key \"scor\"") && shown.contains("set by --set"), "{command:?}: {shown}");
+    }
+}
+
+#[test]
 fn a_flag_that_is_a_setting_is_answered_with_the_setting() {
     for (written, told) in [
         (&["run", "--mode", "live"][..], "--set mode=live"),
@@ -93,7 +137,7 @@ fn an_address_that_is_taken_ends_with_the_code_after_which_no_supervisor_starts_
     let (dir, listen) = (scratch.0.join("lw"), format!("http.listen={}", taken.local_addr().unwrap()));
     let output = expect(&["run", "--data-dir", &dir.to_string_lossy(), "--set", &listen], exit_code::FENCED);
     assert!(stderr(&output).contains("error[E0702]"), "{}", stderr(&output));
-    for unit in ["deploy/systemd/loopwarden.service", "src/loopwarden/cli/hook/service.rs"] {
+    for unit in ["deploy/systemd/loopwarden.service", "src/loopwarden/cli/hook/manager.rs"] {
         let text = fs::read_to_string(crate::cli::root(unit)).unwrap();
         let line = text.lines().find_map(|line| line.trim().strip_prefix("RestartPreventExitStatus=")).unwrap();
         let codes = line.trim_end_matches("\\n\\").split(' ');

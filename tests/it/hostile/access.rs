@@ -60,7 +60,7 @@ pub(super) fn address_of(path: &str) -> String {
 
 /// Who gets past the door of each route: nobody known from elsewhere, another user of this host, a source of a tenant, a reader of it, an
 /// operator of all, the person at this host. `+` is an answer of the route itself, whatever it is.
-pub(super) const MATRIX: [(&str, &str, &str); 25] = [
+pub(super) const MATRIX: [(&str, &str, &str); 28] = [
     ("GET", "/", "- - - - + +"),
     ("GET", "/livez", "+ + + + + +"),
     ("GET", "/readyz", "+ + + + + +"),
@@ -68,6 +68,9 @@ pub(super) const MATRIX: [(&str, &str, &str); 25] = [
     ("GET", "/startupz", "+ + + + + +"),
     ("GET", "/metrics", "+ + + + + +"),
     ("GET", "/version", "+ + + + + +"),
+    ("GET", "/docs/", "+ + + + + +"),
+    ("GET", "/docs/{file}", "+ + + + + +"),
+    ("GET", "/docs/errors/{file}", "+ + + + + +"),
     ("GET", "/config", "- - - - + +"),
     ("GET", "/policy", "- - - - + +"),
     ("GET", "/log-level", "- - - - + +"),

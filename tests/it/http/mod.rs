@@ -1,5 +1,6 @@
 //! The listener: the real binary over a plain socket, and the route table with a process that has no lanes.
 
+mod chat;
 mod check;
 pub(crate) mod client;
 mod embedded;

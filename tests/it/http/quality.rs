@@ -36,6 +36,20 @@ fn doctor(arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
+/// Lanes report what they have judged a moment later: until then nothing has come that was counted.
+#[test]
+fn an_event_that_has_just_come_has_come() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &[]);
+    let is_silent = || {
+        let overview = running.client.get("/overview").json();
+        overview["input"]["findings"].as_array().unwrap().iter().any(|finding| finding["code"] == "W0304")
+    };
+    assert!(is_silent());
+    running.accept(&failed_call("s", 1));
+    assert!(!is_silent());
+}
+
 #[test]
 fn a_sender_of_names_only_is_shown_and_told_what_to_switch_on() {
     let scratch = Scratch::new();

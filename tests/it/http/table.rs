@@ -176,6 +176,26 @@ fn without_a_token_other_hosts_are_told_how_to_be_let_in() {
 }
 
 #[test]
+fn a_process_has_its_own_pages_and_they_lead_to_one_another() {
+    let (server, client) = without_lanes(None);
+    let list = client.get("/docs/");
+    assert_eq!(list.header("content-type"), Some("text/markdown; charset=utf-8"));
+    let links: Vec<&str> = list.text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    assert!(links.contains(&"agents.md") && links.contains(&"errors/E0102.md"), "{}", list.text);
+    assert!(list.text.contains("- [Detection](detection.md)\n"), "{}", list.text);
+    for link in links {
+        let page = client.get(&format!("/docs/{link}"));
+        assert_eq!((page.status, page.header("content-type")), (200, list.header("content-type")), "{link}");
+        assert!(page.text.contains("\n# ") || page.text.starts_with("# "), "{link}");
+    }
+    for unknown in ["/docs/nothing.md", "/docs/agents", "/docs/errors/E9999.md", "/docs/..%2Fagents.md"] {
+        let answer = client.get(unknown);
+        assert!(answer.status == 404 && answer.text.contains("/docs/ lists them"), "{unknown}: {}", answer.text);
+    }
+    server.stop();
+}
+
+#[test]
 fn with_kafka_the_embedded_routes_say_where_the_topics_are() {
     let (server, client) = without_lanes(None);
     for route in routes().filter(|route| route.path.starts_with("/v1/")) {

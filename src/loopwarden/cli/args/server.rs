@@ -31,6 +31,9 @@ pub struct RunArgs {
     /// Settings.
     #[command(flatten)]
     pub config: ConfigArgs,
+    /// A service of launchd: end with 0 where another start would end in the same way
+    #[arg(long, hide = true)]
+    pub launchd: bool,
 }
 
 /// `demo`.

@@ -240,6 +240,18 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Removes the folders around a file that is gone, as long as they are empty and lie below one of `roots`, which stay themselves.
+pub(super) fn remove_empty_folders(path: &Path, roots: &[PathBuf]) {
+    let is_below = |folder: &Path| roots.iter().any(|root| folder.starts_with(root)) && roots.iter().all(|root| folder != root);
+    let folders = path.ancestors().skip(1).take_while(|folder| is_below(folder));
+    for folder in folders {
+        // The system keeps one in which something lies.
+        if fs::remove_dir(folder).is_err() {
+            break;
+        }
+    }
+}
+
 fn said(path: &Path, problem: &str) -> String {
     format!("{}: {problem}", path.display())
 }

@@ -4,6 +4,7 @@ mod answering;
 mod connect;
 mod edit;
 mod files;
+mod manager;
 mod program;
 pub(super) mod service;
 mod setting;
@@ -20,6 +21,7 @@ use loopwarden_sources::{agent, installable};
 pub(super) use crate::cli::hook::answering::Answering;
 use crate::cli::hook::connect::carry_out;
 pub(super) use crate::cli::hook::connect::{Connection, found, todo};
+pub(super) use crate::cli::hook::manager::{HERE, SettingsFrom, UserFolders};
 pub use crate::cli::hook::setting::PlaceArgs;
 use crate::cli::hook::setting::{Setting, failed};
 pub(super) use crate::cli::hook::setting::{agents, folders, usage};
@@ -65,7 +67,7 @@ pub struct InstallArgs {
     /// Show what would be written, and write nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Also write a service of the user (systemd) that runs loopwarden on this machine, in live mode
+    /// Also write a service of the user (systemd, launchd) that runs loopwarden on this machine, in live mode
     #[arg(long)]
     pub local: bool,
     /// Number of the user that runs loopwarden (id -u NAME), where it is neither you nor root: hooks speak to nobody else
@@ -86,7 +88,7 @@ pub struct UninstallArgs {
     /// Show what would be taken away, and write nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Also stop and remove the service of the user (systemd) that `hook install --local` wrote
+    /// Also stop and remove the service of the user (systemd, launchd) that `hook install --local` wrote
     #[arg(long)]
     pub local: bool,
 }
@@ -120,13 +122,16 @@ fn install(args: &InstallArgs) -> Outcome {
     }
     let address = setting.place.address;
     if args.local {
-        let unit = service::unit(&std::env::current_exe()?, &service::SettingsFrom::Flags(address));
-        let unchanged = service::install(&service::path(&setting.config), &unit, args.dry_run, &mut out)?;
+        let state = service::state(&setting.place.home);
+        let folders = setting.folders(&state);
+        let file = HERE.path(folders);
+        let unit = HERE.text(&std::env::current_exe()?, &SettingsFrom::Flags(address), folders);
+        let unchanged = service::install(&file, &unit, args.dry_run, &mut out)?;
         if !unchanged {
             out.text(indented(&unit))?;
         }
-        service::warn_of_another(address, &mut out)?;
-        out.line(format!("start it: systemctl --user daemon-reload && {}", service::START))?;
+        service::warn_of_another(address, &file, &mut out)?;
+        out.line(format!("start it: {}", HERE.first_command(&file)))?;
     }
     if let Some(hook) = agent(&args.hook.agent).and_then(|agent| agent.hook.as_ref()) {
         out.line("what its hooks cannot do, or need from you:")?;
@@ -138,6 +143,7 @@ fn install(args: &InstallArgs) -> Outcome {
         out.line(
             "  - It does not look who listens: another user of this machine who takes the address reads calls and approves them.",
         )?;
+        out.line("  - While no loopwarden answers, the agent shows each of its hooks as failed; with loopwarden-hook it shows nothing.")?;
         if args.hook.agent == "claude-code" && setting.place.program.is_none() {
             out.line("  - Begins of sessions are not told: loopwarden-hook is not installed.")?;
         }
@@ -160,11 +166,17 @@ fn uninstall(args: &UninstallArgs) -> Outcome {
     let changes = changes.map_err(|problem| failed(&problem))?;
     let mut out = Output::stdout();
     carry_out(&changes, args.dry_run, &mut out)?;
-    let unit = service::path(&setting.config);
+    let roots = setting.roots();
+    let gone = changes.iter().filter(|change| !args.dry_run && change.before.is_some() && change.after.is_none());
+    gone.for_each(|change| files::remove_empty_folders(&change.path, &roots));
+    let data = service::state(&setting.place.home);
+    let unit = HERE.path(setting.folders(&data));
     if args.local {
         service::uninstall(&unit, args.dry_run, &mut out)?;
+        if !args.dry_run {
+            files::remove_empty_folders(&unit, &roots);
+        }
         // What it has learned is the user's to remove.
-        let data = service::state(&setting.place.home);
         if data.exists() {
             out.line(format!("its data stay: {}", data.display()))?;
         }

@@ -1,13 +1,14 @@
 //! Where the hooks of an agent are, and whom they ask: what all commands on hooks begin with.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use loopwarden_sources::hook::Hook;
 use loopwarden_sources::install::{Install, InstallRoot, Target};
 use loopwarden_sources::{agent, installable};
 
+use crate::cli::hook::manager::UserFolders;
 use crate::cli::hook::program;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -69,6 +70,18 @@ impl Setting {
     pub(super) fn targets(&self) -> Result<Vec<Target>, Failure> {
         let targets = self.install.map_or_else(|| Ok(Vec::new()), |install| install.targets(&self.place));
         targets.map_err(|problem| failed(&problem))
+    }
+
+    /// Where files of a service go.
+    pub(super) fn folders<'a>(&'a self, state: &'a Path) -> UserFolders<'a> {
+        UserFolders { home: &self.place.home, config: &self.config, state }
+    }
+
+    /// Folders that are not ours to remove, whatever is left in them.
+    pub(super) fn roots(&self) -> Vec<PathBuf> {
+        let InstallRoot { home, project, moved, .. } = &self.place;
+        let own = [home, &self.config, &self.cache].into_iter().cloned();
+        own.chain(project.clone()).chain(moved.clone()).collect()
     }
 
     /// The file in which hooks that are programs find the address. Without it they ask the usual one.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use loopwarden_settings::Diagnostic;
 
-use crate::cli::hook::{self, Answering, Connection, service};
+use crate::cli::hook::{self, Answering, Connection, HERE, service};
 use crate::cli::init::args::{Answers, InitArgs, Mode, On};
 use crate::cli::init::settings::{self, Settings};
 use crate::failure::{Failure, Outcome};
@@ -87,7 +87,7 @@ impl<'a> Plan<'a> {
             on: answers.on,
             bootstrap: answers.bootstrap.clone(),
             mode: answers.mode,
-            data_dir: if is_laptop { state } else { state.with_file_name("loopwarden-kafka") },
+            data_dir: if is_laptop { state.clone() } else { state.with_file_name("loopwarden-kafka") },
             listen: args.place.address,
         };
         settings.check()?;
@@ -97,8 +97,9 @@ impl<'a> Plan<'a> {
         };
         let way_out = "edit it, move it away, or write another one: --out FILE";
         let unit = is_laptop.then(|| {
-            let text = service::unit(&std::env::current_exe()?, &service::SettingsFrom::File(&path));
-            File::of(service::path(&config), text, &format!("stop and remove it: {}, then rm FILE", service::STOP))
+            let folders = hook::UserFolders { home: &home, config: &config, state: &state };
+            let text = HERE.text(&std::env::current_exe()?, &hook::SettingsFrom::File(&path), folders);
+            File::of(HERE.path(folders), text, &format!("stop and remove it: {}, then rm FILE", HERE.stop_command()))
         });
         let connect = |agent: &String| Ok((agent.clone(), Connection::of(agent, &args.place, false)?));
         Ok(Self {
@@ -150,7 +151,7 @@ impl<'a> Plan<'a> {
         let Some(unit) = &self.unit else { return Ok(false) };
         unit.write(is_dry, out)?;
         if is_dry {
-            out.line(format!("would start it: {}", service::START))?;
+            out.line(format!("would start it: {}", HERE.start_command(&unit.path)))?;
             return Ok(false);
         }
         // Known before it is started, which may take long or fail.
@@ -159,22 +160,22 @@ impl<'a> Plan<'a> {
             done.push((format!("service: {}", unit.path.display()), remove(&unit.path)));
         }
         let address = self.args.place.address;
-        if service::is_taken(address) {
+        if service::is_taken(address, &unit.path) {
             out.line(format!("warning: another process listens at {address}: the service is not started beside it"))?;
-            out.line(format!("  stop that process, then: {}", service::START))?;
+            out.line(format!("  stop that process, then: {}", HERE.start_command(&unit.path)))?;
             return Ok(false);
         }
-        if !service::start() {
-            out.line("systemd did not start the service; in a terminal the same is")?;
+        if !HERE.start(&unit.path) {
+            out.line(format!("{} did not start the service; in a terminal the same is", HERE.name()))?;
             out.line(format!("  loopwarden run --config {}", word(&self.config.path)))?;
             return Ok(false);
         }
         out.line("started the service, now and with each login")?;
         done.truncate(at);
         done.push(if unit.is_there {
-            ("service: started".to_owned(), service::STOP.to_owned())
+            ("service: started".to_owned(), HERE.stop_command())
         } else {
-            (format!("service: {}, started", unit.path.display()), format!("{} && {}", service::STOP, remove(&unit.path)))
+            (format!("service: {}, started", unit.path.display()), format!("{} && {}", HERE.stop_command(), remove(&unit.path)))
         });
         Ok(true)
     }

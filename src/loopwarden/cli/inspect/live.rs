@@ -79,8 +79,9 @@ fn get(args: &InspectArgs, log: &LogArgs, path: &str) -> Result<Value, Failure> 
     let asked = format!("{path}{tenant}");
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{}{asked}: {cause}", process.address));
     let answer = process.get(&asked, WAIT, ANSWER_BYTES_MAX);
-    let Answer { status, code, body } =
-        answer.map_err(|error| fail(format!("{error}; with --file or --topic no process is needed")))?;
+    let Answer { status, code, body } = answer.map_err(|error| {
+        fail(format!("{}\n  from recorded events no process is needed: --file or --topic", process.nobody(&error)))
+    })?;
     let json: Option<Value> = serde_json::from_str(&body).ok();
     if code != "200" {
         let why = json.as_ref().map(|json| word(json, "message")).filter(|why| !why.is_empty());

@@ -111,9 +111,9 @@ fn post(args: &ResetArgs, config: &Config, (scope, event): (&str, &str)) -> Outc
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{address}/v1/events: {cause}"));
     expect_known(args, &process, scope);
     expect_live(&process);
-    let Answer { status, code, body } = process
-        .post("/v1/events", event, WAIT, ANSWER_BYTES_MAX)
-        .map_err(|error| fail(format!("{error}; with Kafka, say so: --config, or --set kafka.bootstrap_servers=…")))?;
+    let Answer { status, code, body } = process.post("/v1/events", event, WAIT, ANSWER_BYTES_MAX).map_err(|error| {
+        fail(format!("{}\n  with Kafka: --config FILE, or --set kafka.bootstrap_servers=…", process.nobody(&error)))
+    })?;
     if code != "202" {
         return Err(fail(format!("answered {status:?} {}{}", body.trim(), ask::way_in(&code))));
     }

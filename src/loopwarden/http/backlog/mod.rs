@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -92,6 +92,8 @@ pub struct Backlog {
     /// Changes after each commit.
     judged: watch::Sender<()>,
     refused: [AtomicU64; 2],
+    /// An event has come since the start. Lanes report what they have judged a moment later.
+    has_come: AtomicBool,
 }
 
 impl Backlog {
@@ -109,6 +111,7 @@ impl Backlog {
             inner: Mutex::default(),
             judged: watch::channel(()).0,
             refused: Default::default(),
+            has_come: AtomicBool::new(false),
         });
         let left_over = |stage: Stage, count: u32| {
             (0..count).map(|partition| backlog.left_over(broker, TaskId { stage, partition })).collect::<Result<_, LogError>>()
@@ -280,9 +283,15 @@ impl Backlog {
         self.limits.lag_ms_max > 0 && late_ms > self.limits.lag_ms_max
     }
 
+    /// Whether an event has been taken since the start, judged or not.
+    pub fn has_come(&self) -> bool {
+        self.has_come.load(Ordering::Relaxed)
+    }
+
     /// Events of nobody who is held to a share are in the log.
     pub fn note(&self, places: &[(u32, u64)]) {
         let now_ms = self.now_ms();
+        self.has_come.store(true, Ordering::Relaxed);
         let mut inner = self.inner();
         for (partition, offset) in places {
             if let Some(queue) = inner.sessions.get_mut(*partition as usize) {
@@ -413,6 +422,7 @@ impl Admitted {
     pub fn appended(mut self, places: &[(u32, u64)]) -> Appended {
         let backlog = Arc::clone(&self.backlog);
         let senders = std::mem::take(&mut self.senders);
+        backlog.has_come.store(true, Ordering::Relaxed);
         let mut inner = backlog.inner();
         for ((partition, offset), at) in places.iter().zip(&self.each) {
             let sender = senders.get(*at).map(|(name, _)| name);

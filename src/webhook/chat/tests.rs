@@ -1,0 +1,154 @@
+//! Hostile and long names in each form, and what an incident is.
+
+use serde_json::json;
+
+use super::*;
+
+const ALL: [Chat; 4] = [Chat::Slack, Chat::Teams, Chat::Discord, Chat::PagerDuty];
+
+/// Names that mention everybody, link, format, break lines and turn the direction of a text.
+const HOSTILE: &str =
+    "<!channel> <@U1> @everyone [x](https://e.vil) **b** `c` <at>a</at> {{DATE(x)}} \\[y](https://e.vil)\n# big\u{202e}";
+
+fn command(name: &str, action: &str) -> Value {
+    json!({
+        "v": 1, "id": "01", "action": action, "tenant": name, "session_id": name, "episode": "0E", "mode": "live",
+        "issued_at": "2026-11-21T20:00:03.120Z", "expires_at": "2026-11-21T20:10:03.120Z", "message": name,
+        "scope": { "kind": "agent", "agent_id": name, "tool": name },
+        "reason": { "code": "similar_repeat", "summary": name },
+    })
+}
+
+fn sent(chat: Chat, name: &str, action: &str) -> Value {
+    serde_json::from_slice(&body(chat, &command(name, action))).expect("JSON")
+}
+
+/// Each text of a document, with the pointer to it.
+fn texts(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::String(text) => found.push((at.to_owned(), text.clone())),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, at, found)),
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| texts(value, &format!("{at}/{name}"), found)),
+        _ => {}
+    }
+}
+
+fn all_texts(value: &Value) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    texts(value, "", &mut found);
+    found
+}
+
+#[test]
+fn no_name_breaks_a_line_or_turns_a_text() {
+    for chat in ALL {
+        for (at, text) in all_texts(&sent(chat, HOSTILE, "block")) {
+            let is_odd = |letter: char| (letter.is_control() && at != "/embeds/description") || letter == '\u{202e}';
+            assert!(!text.contains(is_odd), "{chat:?} {at}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn slack_formats_nothing_of_a_name() {
+    let sent = sent(Chat::Slack, HOSTILE, "block");
+    for (at, text) in all_texts(&sent).iter().filter(|(at, _)| at.starts_with("/blocks") && at.ends_with("/type")) {
+        assert!(["header", "section", "plain_text"].contains(&text.as_str()), "{at}: {text}");
+    }
+    let text = sent["text"].as_str().expect("a text");
+    assert!(!text.contains(['<', '>']) && text.contains("&lt;!channel&gt;"), "{text}");
+    assert_eq!([&sent["mrkdwn"], &sent["link_names"], &sent["unfurl_links"]], [false, false, false]);
+}
+
+#[test]
+fn a_card_has_text_only_where_cards_know_no_markdown() {
+    let sent = sent(Chat::Teams, HOSTILE, "block");
+    let types: Vec<String> = all_texts(&sent).into_iter().filter(|(at, _)| at.ends_with("/type")).map(|(_, text)| text).collect();
+    assert!(
+        types.iter().all(|kind| ["message", "AdaptiveCard", "RichTextBlock", "TextRun"].contains(&kind.as_str())),
+        "{types:?}"
+    );
+    assert!(sent.pointer("/attachments/0/content/msteams").is_none(), "no list of mentions");
+}
+
+#[test]
+fn discord_mentions_nobody_and_every_sign_of_its_markdown_is_escaped() {
+    let sent = sent(Chat::Discord, HOSTILE, "block");
+    assert_eq!(sent["allowed_mentions"], json!({ "parse": [] }));
+    assert_eq!(sent["content"], Value::Null);
+    let marked = |at: &String| ["/embeds/title", "/embeds/description", "/embeds/fields/value"].contains(&at.as_str());
+    for (at, text) in all_texts(&sent).into_iter().filter(|(at, _)| marked(at)) {
+        let mut letters = text.chars();
+        while let Some(letter) = letters.next() {
+            if letter == '\\' {
+                assert!(letters.next().is_some_and(|next| next.is_ascii_punctuation()), "{at}: {text}");
+            } else {
+                assert!(!"*_~`|>#[]()<@:-!{}".contains(letter), "{at}: {letter:?} in {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unblock_resolves_the_incident_of_its_loop_and_no_other() {
+    let of = |action| sent(Chat::PagerDuty, "s", action);
+    let (block, unblock) = (of("block"), of("unblock"));
+    assert_eq!([&block["event_action"], &unblock["event_action"]], ["trigger", "resolve"]);
+    assert_eq!(block["dedup_key"], unblock["dedup_key"]);
+    let mut other = command("s", "block");
+    other["episode"] = json!("0F");
+    let other: Value = serde_json::from_slice(&body(Chat::PagerDuty, &other)).expect("JSON");
+    assert_ne!(block["dedup_key"], other["dedup_key"]);
+    assert_eq!([&block, &of("nudge")].map(|event| event["payload"]["severity"].clone()), ["error", "warning"]);
+    let keyed: Value =
+        serde_json::from_slice(&with_routing_key(&body(Chat::PagerDuty, &command("s", "block")), "R1")).expect("JSON");
+    assert_eq!((&keyed["routing_key"], &keyed["dedup_key"]), (&json!("R1"), &block["dedup_key"]));
+}
+
+/// Long names of letters that each provider counts as one, and that take four bytes, or are escaped to two or five.
+#[test]
+fn the_longest_command_is_within_what_each_provider_takes() {
+    for letter in ["a", "<", "\\", "*", "\u{1f600}"] {
+        let name = letter.repeat(5_000);
+        let slack = sent(Chat::Slack, &name, "block");
+        for (at, text) in all_texts(&slack) {
+            let most = match at.as_str() {
+                "/blocks/text/text" => 3_000,
+                "/blocks/fields/text" => 2_000,
+                _ => 4_000,
+            };
+            assert!(text.chars().count() <= most, "{at}: {}", text.chars().count());
+        }
+        let header = slack.pointer("/blocks/0/text/text").and_then(Value::as_str).expect("a header");
+        assert!(header.chars().count() <= 150 && header.ends_with('…'));
+        assert!(body(Chat::Teams, &command(&name, "block")).len() <= 28_000, "{letter}");
+        let discord = sent(Chat::Discord, &name, "block");
+        let counted: usize = all_texts(&discord).iter().map(|(_, text)| text.chars().count()).sum();
+        assert!(counted <= 6_000, "{counted}");
+        for (at, text) in all_texts(&discord) {
+            let most = match at.as_str() {
+                "/embeds/title" | "/embeds/fields/name" => 256,
+                "/embeds/description" => 4_096,
+                _ => 1_024,
+            };
+            let count = text.chars().count();
+            assert!((1..=most).contains(&count), "{at}: {count}");
+            let rest = text.trim_end_matches('…');
+            assert_eq!(rest.chars().rev().take_while(|letter| *letter == '\\').count() % 2, 0, "a lonely escape: {at}");
+        }
+        let event = sent(Chat::PagerDuty, &name, "block");
+        let length = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).expect("a text").chars().count();
+        assert!(length("/payload/summary") <= 1_024 && length("/dedup_key") <= 255);
+        assert!(body(Chat::PagerDuty, &command(&name, "block")).len() <= 512 * 1_024);
+    }
+}
+
+#[test]
+fn what_is_no_command_becomes_a_message_all_the_same() {
+    for odd in [json!({}), json!([1]), json!("x"), json!({ "session_id": 7, "scope": null, "issued_at": "soon", "reason": [] })] {
+        for chat in ALL {
+            let sent: Value = serde_json::from_slice(&body(chat, &odd)).expect("JSON");
+            assert!(sent.is_object() && !sent.to_string().contains("soon"), "{chat:?}: {sent}");
+        }
+    }
+}
