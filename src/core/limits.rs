@@ -33,6 +33,18 @@ pub const FUTURE_MS_MAX: i64 = 60_000;
 pub const COST_USD_MAX: f64 = 1e9;
 /// Texts of ours that a session remembers, so that one stored as a person's message clears no evidence.
 pub const SENT_TEXTS_MAX: usize = 8;
+/// Longest stop of an operator. Milliseconds. A week: whoever needs longer takes the agents out of service.
+pub const STOP_MS_MAX: i64 = 7 * 86_400_000;
+/// Characters of the reason that an operator gives.
+pub const STOP_REASON_CHARS_MAX: usize = 256;
+/// How long a stop is remembered after its end, so that an event of it that comes again changes nothing. Milliseconds.
+pub const STOP_REMEMBERED_MS: i64 = 86_400_000;
+/// Longest time that a person's answer lets a loop be. Milliseconds. A month: a policy is the place for longer.
+pub const ALLOWED_MS_MAX: i64 = 30 * 86_400_000;
+/// Loops of one session that answers let be; the oldest leaves.
+pub const EXEMPTIONS_MAX: usize = 16;
+/// Stops that one task remembers; of a further one nothing is taken.
+pub const STOPS_MAX: usize = 16_384;
 /// Ids of events that are no call, remembered per session to drop redeliveries.
 pub const RECENT_IDS_MAX: usize = 64;
 /// Tokens of a step's signature: of more, the smallest hashes stay (a bottom-k sketch).
@@ -249,3 +261,9 @@ pub const OWN_TEXTS_MAX: usize = 8;
 
 /// Tools whose calls a session's budget counts, each by itself: 12 bytes each.
 pub const BUDGET_TOOLS_MAX: usize = 64;
+/// Budgets of a policy: each is compared with every event.
+pub const BUDGETS_MAX: usize = 32;
+/// Counters of budgets that a task of the swarm stage keeps, some 20 MiB of them; of a tenant beyond its share those unseen longest go first.
+pub const BUDGET_KEYS_MAX: u64 = 65_536;
+/// The largest price of a million tokens. US dollars.
+pub const PRICE_USD_MAX: f64 = 1e6;

@@ -40,6 +40,14 @@ pub(crate) struct Candidate {
     pub(crate) is_due: bool,
     /// It comes from the history of others: it is due at a call that it binds, and at no other.
     pub(crate) is_of_others: bool,
+    /// An operator placed it: it holds until its end, however old the news is, and over all that detectors have placed.
+    pub(crate) is_of_operator: bool,
+}
+
+impl Candidate {
+    fn holds(&self, trust: Trust) -> bool {
+        trust != Trust::Gone || self.is_of_operator
+    }
 }
 
 /// All that a decision depends on.
@@ -100,10 +108,8 @@ pub(crate) fn decide<'a>(question: &Question<'a>) -> Outcome<'a> {
 
 fn before<'a>(question: &Question<'a>) -> Outcome<'a> {
     let can = question.can;
-    if question.trust != Trust::Gone
-        && let Some(block) =
-            question.candidates.iter().filter(|held| held.verdict.is_block() && held.matches).max_by_key(|held| rank(held))
-    {
+    let refuses = |held: &&Candidate| held.verdict.is_block() && held.matches && held.holds(question.trust);
+    if let Some(block) = question.candidates.iter().filter(refuses).max_by_key(|held| rank(held)) {
         let block = &block.verdict;
         return if can.deny {
             Outcome::Refuse { block, stop: can.stop && block.stops() }
@@ -127,9 +133,8 @@ fn before<'a>(question: &Question<'a>) -> Outcome<'a> {
 }
 
 fn after<'a>(question: &Question<'a>) -> Outcome<'a> {
-    let stops = |held: &&Candidate| held.verdict.stops() && !held.is_of_others;
+    let stops = |held: &&Candidate| held.verdict.stops() && !held.is_of_others && held.holds(question.trust);
     if question.can.stop
-        && question.trust != Trust::Gone
         && let Some(block) = question.candidates.iter().filter(stops).max_by_key(|held| rank(held))
     {
         return Outcome::Stop { block: &block.verdict };
@@ -150,9 +155,9 @@ fn strongest<'a>(question: &Question<'a>, is_meant: impl Fn(&Candidate) -> bool)
     due(question).filter(|nudge| is_meant(nudge)).max_by_key(|held| rank(held))
 }
 
-/// The firmer one first, then the later one, then any, but always the same.
-fn rank(held: &Candidate) -> (u8, i64, &str) {
-    (held.verdict.level, held.verdict.issued_at.0, &held.verdict.command_id)
+/// That of an operator first, then the firmer one, then the later one, then any, but always the same.
+fn rank(held: &Candidate) -> (bool, u8, i64, &str) {
+    (held.is_of_operator, held.verdict.level, held.verdict.issued_at.0, &held.verdict.command_id)
 }
 
 #[cfg(test)]
@@ -168,7 +173,7 @@ mod tests {
             command["advice"] = "stop".into();
         }
         let verdict = read_command(command.to_string().as_bytes()).unwrap().verdict.unwrap();
-        Candidate { verdict: Arc::new(verdict), matches: true, is_due: true, is_of_others: false }
+        Candidate { verdict: Arc::new(verdict), matches: true, is_due: true, is_of_others: false, is_of_operator: false }
     }
 
     /// What is decided, in a word, and about which command.

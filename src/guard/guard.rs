@@ -20,6 +20,7 @@
 
 use std::sync::Arc;
 
+use loopwarden_core::engine::{ScopeKind, SubjectKey};
 use loopwarden_core::event::{
     CallResult, Content, Event, EventKind, EventTime, Outcome as CallOutcome, RecordMeta, Role, decode, json as source,
 };
@@ -38,7 +39,8 @@ use crate::staleness::{Knowledge, Trust};
 use crate::table::lru::LruMap;
 use crate::table::matching::Call;
 use crate::table::rows::Rows;
-use crate::wire::answer::{Answer, Decision, Dropped, Freshness, Placement, Reason};
+use crate::table::stops::Stops;
+use crate::wire::answer::{Answer, Decision, Dropped, Fail, Freshness, Placement, Reason};
 use crate::wire::check::{BadCheck, Check};
 use crate::wire::verdict::{Verdict, read_command, read_row};
 use crate::wire::{message, rewrite};
@@ -90,6 +92,7 @@ impl Opened {
 pub struct Guard {
     options: Options,
     rows: Rows,
+    stops: Stops,
     deliveries: Deliveries,
     open_calls: OpenCalls,
     refused_calls: RefusedCalls,
@@ -105,6 +108,7 @@ impl Guard {
         Self {
             options,
             rows: Rows::default(),
+            stops: Stops::default(),
             deliveries: Deliveries::default(),
             open_calls: OpenCalls::default(),
             refused_calls: RefusedCalls::default(),
@@ -118,9 +122,13 @@ impl Guard {
     pub fn row(&mut self, key: &[u8], value: Option<&[u8]>, now: EventTime) {
         let read = value.map(read_row);
         let is_taken = match (std::str::from_utf8(key), read) {
+            (Ok(_), Some(None)) | (Err(_), _) => false,
+            (Ok(key), read) if Stops::is_key(key) => {
+                self.stops.row(key, read.flatten(), now);
+                true
+            }
             (Ok(key), None) => self.rows.row(key, None, now),
             (Ok(key), Some(Some(row))) => self.rows.row(key, Some(row), now),
-            _ => false,
         };
         self.counts.not_understood += u64::from(!is_taken);
     }
@@ -156,6 +164,10 @@ impl Guard {
     /// Takes a command as it is published.
     pub fn command(&mut self, json: &[u8], now: EventTime) {
         match read_command(json) {
+            Some(command) if matches!(command.subject, SubjectKey::Stop { .. }) => {
+                let key = command.subject.row_key();
+                self.stops.command(&key, command, now);
+            }
             Some(command) => self.rows.command(command, now),
             None => self.counts.not_understood += 1,
         }
@@ -164,13 +176,14 @@ impl Guard {
     /// Forgets all verdicts: their source begins anew.
     pub fn forget_verdicts(&mut self) {
         self.rows = Rows::default();
+        self.stops = Stops::default();
     }
 
     /// What was counted since the start.
     #[must_use]
     pub fn counts(&self, now: EventTime) -> Counts {
         let asking = self.asking.count_since(now.0.saturating_sub(ASKING_MS)) as u64;
-        Counts { evicted: self.rows.evicted, asking, ..self.counts }
+        Counts { evicted: self.rows.evicted + self.stops.left_out, asking, ..self.counts }
     }
 
     /// Whether verdicts that are known are of now.
@@ -327,9 +340,17 @@ impl Guard {
                 matches: call.is_some_and(|call| call.is_in(&verdict.scope)),
                 is_due: is_due(verdict),
                 is_of_others: false,
+                is_of_operator: false,
                 verdict: Arc::clone(verdict),
             })
             .collect();
+        candidates.extend(self.stops.binding(agent, now).into_iter().map(|verdict| Candidate {
+            matches: call.is_some(),
+            is_due: false,
+            is_of_others: false,
+            is_of_operator: true,
+            verdict,
+        }));
         // An agent with a verdict of its own on that tool needs no second one.
         let has_own = |verdict: &Verdict| {
             own.iter().any(|own| own.scope.tool.is_none() || verdict.scope.tool.is_none() || own.scope.tool == verdict.scope.tool)
@@ -339,9 +360,10 @@ impl Guard {
         let held = held.into_iter().filter(|verdict| verdict.expires_at > now && is_held(verdict));
         for verdict in others.into_iter().flatten().chain(held) {
             let is_known = candidates.iter().any(|known| known.verdict.command_id == verdict.command_id);
-            if !is_known && !has_own(&verdict) {
+            // What binds a group is no advice about a loop: nothing takes its place.
+            if !is_known && (verdict.scope.kind == ScopeKind::Group || !has_own(&verdict)) {
                 let is_due = is_due(&verdict);
-                candidates.push(Candidate { verdict, matches: true, is_due, is_of_others: true });
+                candidates.push(Candidate { verdict, matches: true, is_due, is_of_others: true, is_of_operator: false });
             }
         }
         candidates
@@ -396,6 +418,7 @@ impl Guard {
         }
         self.swept_ms = now.0;
         self.rows.sweep(now);
+        self.stops.sweep(now);
         self.deliveries.sweep(now.0);
         self.asking.forget_before(now.0.saturating_sub(ASKING_MS));
         self.open_calls.sweep(now.0);
@@ -465,6 +488,7 @@ fn explained(answer: Answer, verdict: &Verdict, text: Option<(String, Placement)
         reason: Some(Reason { code: verdict.code.clone(), summary: verdict.summary.clone() }),
         expires_at: Some(verdict.expires_at.to_rfc3339()),
         advice: verdict.advice.clone(),
+        fail: verdict.fails_closed.then_some(Fail::Closed),
         ..answer
     }
 }

@@ -20,7 +20,7 @@ pub use decide::{Phase, WithoutChannel};
 pub use guard::{Guard, Opened};
 pub use options::{Options, Record};
 pub use staleness::{Knowledge, STALE_AFTER_MS};
-pub use wire::answer::{Action, Answer, Decision, Dropped, Freshness, Placement, Reason, Source};
+pub use wire::answer::{Action, Answer, Decision, Dropped, Fail, Freshness, Placement, Reason, Source};
 pub use wire::capabilities::Capabilities;
 pub use wire::check::{BadCheck, Check, Client, DEADLINE_DEFAULT_MS, DEADLINE_MAX_MS};
 

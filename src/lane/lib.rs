@@ -38,7 +38,7 @@ pub use settings::{Breaker, Clock, CommitTrigger, DeadLetterContent, LaneSetting
 pub use stage::poison::{KillerFile, Suspect};
 pub use stage::processor::Machine;
 pub use task::lease::{Lease, Leases};
-pub use task::query::{AgentView, Ask, CounterView, Standing, TaskState, TaskView};
+pub use task::query::{AgentView, Ask, CounterView, Matching, Standing, TaskState, TaskView};
 pub use task::retention::sweep;
 pub use task::state::{Draining, Poisoned, Restoring, Running, Task};
 pub use thread::exit::Exit;

@@ -24,6 +24,8 @@ pub mod failure;
 
 pub mod input_quality;
 
+mod acts;
+
 mod descriptors;
 
 mod mapping_file;

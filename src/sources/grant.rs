@@ -1,14 +1,14 @@
-//! What a sender may say: of which tenants, and whether his word lifts blocks. A token has one, and a topic of Kafka.
+//! What a sender may say: of which tenants, and whether his word stops agents or lifts blocks. A token has one, and a topic of Kafka.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loopwarden_core::event::{Event, EventKind, Reason, RecordMeta, Rejected, decode, json};
+use loopwarden_core::event::{Event, Reason, RecordMeta, Rejected, StopScope, decode, json};
 use loopwarden_core::limits::LABELS_MAX;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-/// Label that names who reset; commands carry it.
+/// Label that names who acts; commands carry it.
 const ACTOR: &str = "actor";
 
 /// Tenants that somebody may speak for, or read of. The empty name stands for events of no tenant.
@@ -50,14 +50,16 @@ pub struct Grant {
     pub tenants: Tenants,
     /// Whether he may report what agents do.
     pub may_report: bool,
-    pub may_reset: bool,
-    /// The name that his resets get; without, they keep what they say themselves.
+    /// Whether he may act as an operator: reset, stop, release.
+    pub may_act: bool,
+    /// The name that his acts get; without, they keep the one they come with.
     pub actor: Option<Arc<str>>,
 }
 
-/// Whether the text of an event says that it is a reset.
-pub fn is_reset(json: &str) -> bool {
-    json::fields(json).any(|(name, value)| name == "kind" && json::unquote(value) == "reset")
+/// Whether an event of this text is an act of an operator.
+pub fn is_act(json: &str) -> bool {
+    json::fields(json)
+        .any(|(name, value)| name == "kind" && ["reset", "stop", "release", "answer"].contains(&&*json::unquote(value)))
 }
 
 impl Grant {
@@ -76,21 +78,25 @@ impl Grant {
     /// Whether an event of this text goes in as it is, which can be told without decoding it.
     fn takes_as_it_is(&self, json: &[u8]) -> bool {
         let is_whole = self.tenants.are_all() && self.may_report;
-        let is_reset = || json::text(json).is_none_or(is_reset);
-        is_whole && (self.may_reset && self.actor.is_none() || !is_reset())
+        let is_act = || json::text(json).is_none_or(is_act);
+        is_whole && (self.may_act && self.actor.is_none() || !is_act())
     }
 
     /// Whether an event is his to send. What is to be written instead of it, where that is not the event itself: one that names no
-    /// tenant gets the only one of its sender, a reset the name of whoever sent it.
+    /// tenant gets the only one of its sender, an act the name of whoever sent it.
     ///
     /// # Errors
     /// [`Reason::NotPermitted`] at its kind, [`Reason::ForeignTenant`] at its tenant; what the event is with what it gets.
     pub fn admit(&self, event: &Event<'_>, json: &[u8], meta: &RecordMeta<'_>) -> Result<Option<Vec<u8>>, Rejected> {
-        let is_reset = matches!(event.kind, EventKind::Reset(_));
-        let actor = self.actor.as_ref().filter(|_| is_reset);
-        let may = if is_reset { self.may_reset } else { self.may_report };
+        let is_act = event.kind.is_act();
+        let actor = self.actor.as_ref().filter(|_| is_act);
+        let may = if is_act { self.may_act } else { self.may_report };
         if !may {
             return Err(Rejected::at(Reason::NotPermitted, "kind"));
+        }
+        // What is about everybody names no tenant, and is for whoever may act for all of them.
+        if event.kind.stop_scope() == Some(StopScope::All) && !self.tenants.are_all() {
+            return Err(Rejected::at(Reason::ForeignTenant, "scope"));
         }
         let tenant = match (&event.tenant, self.tenants.single()) {
             (None, Some(own)) => Some(own),
@@ -107,7 +113,7 @@ impl Grant {
     }
 }
 
-/// An event with a tenant, and with the name of whoever reset. Other values stay as they were written: a number may have more digits than
+/// An event with a tenant, and with the name of whoever acts. Other values stay as they were written: a number may have more digits than
 /// any type. `None` where it is no object of JSON, which decoded events are.
 fn with(json: &[u8], tenant: Option<&str>, actor: Option<&str>) -> Option<Vec<u8>> {
     let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(json).ok()?;
@@ -144,7 +150,7 @@ mod tests {
 
     fn source(tenants: &[&str]) -> Grant {
         let names: Vec<String> = tenants.iter().map(|name| (*name).to_owned()).collect();
-        Grant { tenants: Tenants::only(&names), may_report: true, may_reset: false, actor: None }
+        Grant { tenants: Tenants::only(&names), may_report: true, may_act: false, actor: None }
     }
 
     fn call(tenant: &str) -> String {
@@ -179,7 +185,7 @@ mod tests {
     #[test]
     fn a_reset_is_an_act_of_an_operator_and_has_his_name() {
         assert_eq!(admitted(&Grant { tenants: Tenants::ALL, ..source(&[]) }, RESET), Err("not_permitted at /kind".to_owned()));
-        let operator = Grant { tenants: Tenants::ALL, may_report: false, may_reset: true, actor: Some("alice".into()) };
+        let operator = Grant { tenants: Tenants::ALL, may_report: false, may_act: true, actor: Some("alice".into()) };
         let reset = admitted(&operator, RESET).unwrap().unwrap();
         assert_eq!(reset["labels"], value!({ "actor": "alice", "why": "x" }), "whoever the event says it is");
         assert_eq!(admitted(&operator, &call("")), Err("not_permitted at /kind".to_owned()), "he reports nothing");
@@ -188,12 +194,31 @@ mod tests {
     }
 
     #[test]
+    fn a_stop_is_an_act_too_and_one_of_all_is_for_who_has_all_tenants() {
+        let stop =
+            |more: &str| format!(r#"{{"id":"1","kind":"stop","scope":"all","until":"1970-01-01T01:00:00Z","reason":"r"{more}}}"#);
+        let operator = |tenants| Grant { tenants, may_report: true, may_act: true, actor: Some("alice".into()) };
+        assert_eq!(
+            admitted(&Grant { may_act: false, ..operator(Tenants::ALL) }, &stop("")),
+            Err("not_permitted at /kind".to_owned())
+        );
+        assert_eq!(admitted(&operator(Tenants::ALL), &stop("")).unwrap().unwrap()["labels"], value!({ "actor": "alice" }));
+        for names in [vec![String::new()], vec!["acme".to_owned()]] {
+            let all = admitted(&operator(Tenants::only(&names)), &stop(""));
+            assert_eq!(all, Err("foreign_tenant at /scope".to_owned()), "{names:?}");
+        }
+        let session = stop("").replace(r#""all""#, r#""session","session_id":"s""#);
+        assert_eq!(admitted(&operator(Tenants::only(&["acme".to_owned()])), &session).unwrap().unwrap()["tenant"], "acme");
+        assert!(is_act(&stop("")) && is_act(r#"{"kind":"rel\u0065ase"}"#) && !is_act(&call("")));
+    }
+
+    #[test]
     fn what_goes_in_as_it_is_is_no_reset_and_of_any_tenant() {
         let all = Grant { tenants: Tenants::ALL, ..source(&[]) };
         assert!(all.takes_as_it_is(call("").as_bytes()));
         for reset in [RESET, r#"{"k\u0069nd":"\u0072eset"}"#] {
             assert!(!all.takes_as_it_is(reset.as_bytes()), "{reset}");
-            assert!(Grant { may_reset: true, ..all.clone() }.takes_as_it_is(reset.as_bytes()));
+            assert!(Grant { may_act: true, ..all.clone() }.takes_as_it_is(reset.as_bytes()));
         }
         assert!(!all.takes_as_it_is(b"\xff"));
         assert!(!source(&["acme"]).takes_as_it_is(call("").as_bytes()));

@@ -30,7 +30,7 @@ pub use agent::Agent;
 pub use agents::{AGENTS, agent, installable};
 pub use batch::{Batch, Made, Refused};
 pub use fault::Fault;
-pub use grant::{Grant, Tenants, is_reset};
+pub use grant::{Grant, Tenants, is_act};
 #[cfg(feature = "gzip")]
 pub use gzip::inflate;
 pub use senders::{Became, Calls, Compared, NATIVE_FORM, Received, Sender, Senders};

@@ -31,10 +31,12 @@ pub enum KeyFamily {
     /// What the current minute has seen. Empty key: events of each tenant, only where the policy limits tenants. Key `letters`: dead
     /// letters of each sender that held its record, only where there are any.
     Tenants = 11,
+    /// Whom an operator stops, in the session stage. Key: that of the state row.
+    Stop = 12,
 }
 
 impl KeyFamily {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Position,
         Self::Head,
         Self::Timer,
@@ -45,6 +47,7 @@ impl KeyFamily {
         Self::Page,
         Self::Growth,
         Self::Tenants,
+        Self::Stop,
     ];
 
     /// The byte that keys begin with.
@@ -65,6 +68,7 @@ impl KeyFamily {
             Self::Page => "page",
             Self::Growth => "growth",
             Self::Tenants => "tenants",
+            Self::Stop => "stop",
         }
     }
 
@@ -151,15 +155,15 @@ mod tests {
     #[test]
     fn family_bytes_are_reserved_for_ever() {
         let bytes: Vec<u8> = KeyFamily::ALL.iter().map(|family| family.byte()).collect();
-        assert_eq!(bytes, [1, 2, 4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(bytes, [1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
         assert_eq!(KeyFamily::from_byte(3), None, "single steps");
         assert_eq!(KeyFamily::from_byte(0), None);
-        assert_eq!(KeyFamily::from_byte(12), None);
+        assert_eq!(KeyFamily::from_byte(13), None);
     }
 
     proptest! {
         #[test]
-        fn a_changelog_key_reads_back(family in 0usize..10, bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn a_changelog_key_reads_back(family in 0usize..11, bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let key = StateKey::new(KeyFamily::ALL[family], bytes);
             prop_assert_eq!(StateKey::from_changelog(&key.to_changelog()), Some(key));
         }

@@ -4,7 +4,6 @@
 //! with one batch for all tasks of the lane, each task's Position inside.
 
 pub mod codec;
-mod growth;
 mod hash;
 mod keys;
 mod load;
@@ -19,18 +18,19 @@ mod ring;
 mod rocks;
 pub mod session;
 pub mod step;
+pub mod stop;
 pub mod swarm;
 mod tenants;
 mod timer;
 mod verdict;
 
-pub use growth::Growth;
 pub use hash::state_hash;
 pub use keys::{KeyFamily, StateKey, task_of, task_prefix};
 pub use load::LoadBatch;
 use loopwarden_core::event::TaskId;
 pub use memory::MemoryStore;
 pub use position::{Position, chain};
+pub use rekey::Growth;
 pub use ring::StoredRing;
 pub use rocks::{Area, RocksBatch, RocksOptions, RocksStore, StoreOwner, StoreStats};
 pub use tenants::TenantMinute;

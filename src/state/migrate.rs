@@ -23,15 +23,16 @@ const MIGRATIONS: &[Migration] = &[];
 pub const fn newest(family: KeyFamily) -> u8 {
     match family {
         // What a format adds stands behind what the one before had, and is read only where it is.
-        KeyFamily::Head | KeyFamily::Page => 3,
-        KeyFamily::SwarmCounter => 2,
+        KeyFamily::Head => 4,
+        KeyFamily::Page => 3,
+        KeyFamily::SwarmCounter | KeyFamily::SwarmPane => 2,
         KeyFamily::Position
         | KeyFamily::Timer
-        | KeyFamily::SwarmPane
         | KeyFamily::Swarm
         | KeyFamily::SwarmSeen
         | KeyFamily::Growth
-        | KeyFamily::Tenants => 1,
+        | KeyFamily::Tenants
+        | KeyFamily::Stop => 1,
     }
 }
 

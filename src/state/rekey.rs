@@ -2,14 +2,17 @@
 //!
 //! The values move as they are. A session moves as a whole or not at all, so what has moved is seen by where it lies.
 
+mod growth;
+
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
+pub use growth::Growth;
 use loopwarden_core::engine::{SubjectKey, TimerKind};
 use loopwarden_core::event::{EventTime, Stage, TaskId, partition_of};
 
-use crate::{Change, Growth, KeyFamily, Position, StateKey, StateStore, StoreError, TimerKey, session, step, swarm};
+use crate::{Change, KeyFamily, Position, StateKey, StateStore, StoreError, TimerKey, session, step, stop, swarm};
 
 /// The partition that a session moves to from `partition`; `None` if it stays there, or never belonged there.
 pub fn moves_to(growth: Growth, partition: u32, record_key: &[u8]) -> Option<u32> {
@@ -38,6 +41,20 @@ pub fn moving(
             found.push((key.to_vec(), to));
         }
         if found.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(found)
+}
+
+/// Whom operators stop in a task, as far as that moves: key, and the partition each moves to. There are few.
+///
+/// # Errors
+/// See [`StoreError`].
+pub fn moving_stops(store: &impl StateStore, growth: Growth, partition: u32) -> Result<Vec<(Vec<u8>, u32)>, StoreError> {
+    let mut found = Vec::new();
+    store.scan(task(partition), KeyFamily::Stop, &[], &[], &mut |key, _| {
+        let to = stop::subject_of(key).and_then(|of| moves_to(growth, partition, of.record_key().as_bytes()));
+        found.extend(to.map(|to| (key.to_vec(), to)));
+        ControlFlow::Continue(())
     })?;
     Ok(found)
 }
@@ -92,6 +109,36 @@ impl Rekeying {
             self.push(to, key, Some(value));
         }
         self.count(store, to, 1, moved.is_blocked)?;
+        self.note_arrival(store, from, to)
+    }
+
+    /// Moves what is known of whom an operator stops, with its timer. Of two the one that was spoken of last stays, as of two sessions.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn add_stop(&mut self, store: &impl StateStore, key: &[u8], from: u32, to: u32) -> Result<(), StoreError> {
+        let (from, to) = (task(from), task(to));
+        let state_key = StateKey::new(KeyFamily::Stop, key.to_vec());
+        let held = |task| store.get(task, &state_key)?.map(|bytes| stop::decode(&bytes)).transpose();
+        let Some(moved) = held(from)? else { return Ok(()) };
+        let timer = |due| TimerKey { due, kind: TimerKind::Stop.number(), subject: key }.to_state_key();
+        let armed = store.get(from, &timer(moved.due()))?;
+        self.push(from, state_key.clone(), None);
+        self.push(from, timer(moved.due()), None);
+        if let Some(there) = held(to)? {
+            if there.time > moved.time {
+                return Ok(());
+            }
+            self.push(to, timer(there.due()), None);
+        }
+        self.push(to, state_key.clone(), Some(stop::encode(&moved)?));
+        if armed.is_some() {
+            self.push(to, timer(moved.due()), armed);
+        }
+        self.note_arrival(store, from, to)
+    }
+
+    fn note_arrival(&mut self, store: &impl StateStore, from: TaskId, to: TaskId) -> Result<(), StoreError> {
         let codec = position(store, from)?.unwrap_or_default().codec;
         let newest = self.arrived.entry(to).or_default();
         *newest = codec.max(*newest);

@@ -1,11 +1,12 @@
-//! What lies behind a head: since format 2 texts of people and of the agent, and what the session has spent; since format 3 the score.
+//! What lies behind a head: since format 2 texts of people and of the agent, and what the session has spent; since format 3 the score;
+//! since format 4 what people let be.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
 use loopwarden_core::detect::{OwnTexts, Score, Spent};
-use loopwarden_core::engine::Head;
+use loopwarden_core::engine::{Exemption, Head};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Hash64, Sketch};
 use loopwarden_core::limits::{BUDGET_TOOLS_MAX, OWN_TEXTS_MAX, USER_NAMING_TEXTS_MAX, USER_TEXTS_MAX, USER_WORDS_MAX};
@@ -37,6 +38,24 @@ impl Scored {
         head.streaks.texts.last = (Hash64(self.last_text.0), self.last_text.1);
         let texts = self.user_words.into_iter().take(USER_NAMING_TEXTS_MAX);
         head.user_words = texts.map(|words| words.into_iter().take(USER_WORDS_MAX).collect()).collect();
+    }
+}
+
+/// Loops that people let be.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct LetBe {
+    /// Loop identity, and until when.
+    exempt: Vec<(u64, i64)>,
+}
+
+impl LetBe {
+    pub(crate) fn of(head: &Head) -> Self {
+        Self { exempt: head.exempt.iter().map(|held| (held.identity.0, held.until.0)).collect() }
+    }
+
+    pub(crate) fn put_into(self, head: &mut Head) {
+        let one = |(identity, until)| Exemption { identity: Hash64(identity), until: EventTime(until) };
+        head.exempt = self.exempt.into_iter().map(one).collect();
     }
 }
 

@@ -4,9 +4,12 @@
 
 use std::borrow::Cow;
 
-use loopwarden_core::engine::{SEPARATOR, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, joined};
+use loopwarden_core::engine::{
+    Group, GroupKind, SEPARATOR, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, UsedWindow, joined,
+};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::Hash128;
+use loopwarden_core::policy::{Per, Used};
 use serde::{Deserialize, Serialize};
 
 use crate::verdict::StoredRecipe;
@@ -53,6 +56,16 @@ enum StoredReport<'a> {
     Reset {
         time: i64,
     },
+    /// What was used of a budget in a window of it.
+    Used {
+        record_time: i64,
+        start: i64,
+        calls: u64,
+        tokens: u64,
+        cost_micro_usd: u64,
+        first: i64,
+        last: i64,
+    },
 }
 
 /// Key of a record of source watermarks: that of a counter which nobody has.
@@ -76,9 +89,13 @@ pub fn decode_sources(bytes: &[u8]) -> Result<Vec<(u32, i64)>, StoreError> {
     codec::decode("source watermarks", SOURCES_VERSION, bytes)
 }
 
-/// Key of a report: tenant, swarm, fingerprint joined by U+001F. A fleet's has no swarm.
+/// Key of a report: tenant, swarm, fingerprint joined by U+001F. A fleet's has no swarm. A budget's has five parts: tenant, name, word of
+/// its windows, kind and name of the group.
 pub fn report_key(key: &SwarmCallKey) -> Vec<u8> {
     let (tenant, swarm_id, fingerprint) = match key {
+        SwarmCallKey::Budget { tenant, budget, per, group } => {
+            return joined(&[tenant, budget, per.as_str(), group.kind.as_str(), &group.name]).into_bytes();
+        }
         SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => (tenant, swarm_id.as_str(), fingerprint),
         SwarmCallKey::Fleet { tenant, fingerprint } => (tenant, "", fingerprint),
     };
@@ -101,7 +118,13 @@ pub fn is_reset_key(key: &[u8]) -> bool {
 
 /// Reads the key of a report; `None` for a reset's, and for bytes that are none.
 pub fn parse_report_key(key: &[u8]) -> Option<SwarmCallKey> {
-    let mut parts = std::str::from_utf8(key).ok()?.split(SEPARATOR);
+    let text = std::str::from_utf8(key).ok()?;
+    if let [tenant, budget, per, kind, name] = *text.split(SEPARATOR).collect::<Vec<_>>().as_slice() {
+        let group = Group::new(GroupKind::from_name(kind)?, name);
+        let per = Per::from_name(per)?;
+        return Some(SwarmCallKey::Budget { tenant: tenant.to_owned(), budget: budget.to_owned(), per, group });
+    }
+    let mut parts = text.split(SEPARATOR);
     let (tenant, swarm_id, hex) = (parts.next()?.to_owned(), parts.next()?.to_owned(), parts.next()?);
     if parts.next().is_some() || hex.len() != 32 {
         return None;
@@ -118,7 +141,7 @@ impl SwarmRecord {
     /// A report without an entry: the value of a record whose header alone counts. It takes no time anywhere.
     pub fn of_nothing() -> Self {
         let recipe = loopwarden_core::engine::IdentityRecipe::Opaque;
-        Self::Report(SwarmReport { tool: String::new(), recipe, record_time: EventTime(0), entries: Vec::new() })
+        Self::Report(SwarmReport { tool: String::new(), recipe, record_time: EventTime(0), entries: Vec::new(), used: None })
     }
 
     /// Bytes of the record.
@@ -127,6 +150,15 @@ impl SwarmRecord {
     /// As [`codec::encode`].
     pub fn encode(&self) -> Result<Vec<u8>, StoreError> {
         let stored = match self {
+            Self::Report(SwarmReport { record_time, used: Some(UsedWindow { start, used }), .. }) => StoredReport::Used {
+                record_time: record_time.0,
+                start: start.0,
+                calls: used.calls,
+                tokens: used.tokens,
+                cost_micro_usd: used.cost_micro_usd,
+                first: used.first.0,
+                last: used.last.0,
+            },
             Self::Report(report) => {
                 let entries = report.entries.iter().map(|entry| StoredEntry {
                     pane: entry.pane.0,
@@ -166,9 +198,14 @@ impl SwarmRecord {
                     recipe: recipe.into_recipe(),
                     record_time: EventTime(record_time),
                     entries: entries.into_iter().map(entry).collect(),
+                    used: None,
                 })
             }
             StoredReport::Reset { time } => Self::Reset(EventTime(time)),
+            StoredReport::Used { record_time, start, calls, tokens, cost_micro_usd, first, last } => {
+                let used = Used { calls, tokens, cost_micro_usd, first: EventTime(first), last: EventTime(last) };
+                Self::Report(SwarmReport::of_use(EventTime(record_time), UsedWindow { start: EventTime(start), used }))
+            }
         })
     }
 }
@@ -197,7 +234,19 @@ mod tests {
                 recipe: IdentityRecipe::Call(CallRules { args: args.into(), args_ignored: args_ignored.into() }),
                 record_time: EventTime(record_time),
                 entries: entries.into_iter().map(entry).collect(),
+                used: None,
             });
+            prop_assert_eq!(SwarmRecord::decode(&record.encode().unwrap()).unwrap(), record);
+        }
+
+        #[test]
+        fn what_was_used_of_a_budget_reads_back(
+            (record_time, start, first, last) in any::<(i64, i64, i64, i64)>(),
+            (calls, tokens, cost_micro_usd) in any::<(u64, u64, u64)>(),
+        ) {
+            let used = Used { calls, tokens, cost_micro_usd, first: EventTime(first), last: EventTime(last) };
+            let record =
+                SwarmRecord::Report(SwarmReport::of_use(EventTime(record_time), UsedWindow { start: EventTime(start), used }));
             prop_assert_eq!(SwarmRecord::decode(&record.encode().unwrap()).unwrap(), record);
         }
 
@@ -226,7 +275,18 @@ mod tests {
         let swarm = SwarmCallKey::Swarm { tenant: tenant.clone(), swarm_id: "w".to_owned(), fingerprint };
         assert_eq!(report_key(&swarm), b"t\x1fw\x1f00000000000000000000000000000007");
         let fleet = SwarmCallKey::Fleet { tenant: tenant.clone(), fingerprint };
-        for key in [swarm, fleet] {
+        let budget = SwarmCallKey::Budget {
+            tenant: tenant.clone(),
+            budget: "b".to_owned(),
+            per: Per::Day,
+            group: Group::label("team", "a").unwrap(),
+        };
+        assert_eq!(report_key(&budget), b"t\x1fb\x1fday\x1flabel\x1fteam=a");
+        for hostile in [&b"t\x1fb\x1fyear\x1flabel\x1fx"[..], b"t\x1fb\x1fday\x1fgalaxy\x1fx", b"t\x1fb\x1fday\x1flabel\x1fx\x1f"]
+        {
+            assert_eq!(parse_report_key(hostile), None);
+        }
+        for key in [swarm, fleet, budget] {
             assert_eq!(parse_report_key(&report_key(&key)), Some(key));
         }
         let reset = SwarmReset { tenant, swarm_id: "w".to_owned(), time: EventTime(1) };

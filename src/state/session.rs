@@ -9,13 +9,13 @@ use std::ops::ControlFlow;
 use loopwarden_core::detect::{
     Category, Explored, History, Matrix, OutcomeRun, OwnTexts, Run, Score, Spent, Step, Streaks, Tally, Texts,
 };
-use loopwarden_core::engine::{CommandId, Episode, Head, PendingNudge, Session, SubjectKey, TimerKind, TimerTable};
+use loopwarden_core::engine::{CommandId, Episode, Exemptions, Head, PendingNudge, Session, SubjectKey, TimerKind, TimerTable};
 use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_core::identity::Hash64;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{H64, H128, pack64, pack128, unpack64, unpack128};
-use crate::remembered::{Remembered, Scored};
+use crate::remembered::{LetBe, Remembered, Scored};
 use crate::ring::StoredRing;
 use crate::verdict::{StoredVerdict, corrupt, detector};
 use crate::{Change, KeyFamily, StateKey, StateStore, StoreError, codec, migrate, step};
@@ -161,6 +161,7 @@ pub fn encode_head<'a>(
 ) -> Result<Vec<u8>, StoreError> {
     let bytes = codec::append(step::begin(KeyFamily::Head), &StoredHead::of(head, ring))?;
     let bytes = codec::append(codec::append(bytes, &Remembered::of(head))?, &Scored::of(head))?;
+    let bytes = codec::append(bytes, &LetBe::of(head))?;
     step::append(bytes, open)
 }
 
@@ -200,6 +201,11 @@ fn take_head(version: u8, bytes: &[u8]) -> Result<(Head, StoredRing, &[u8]), Sto
         let evidence: Scored;
         (evidence, rest) = codec::take(KeyFamily::Head.as_str(), rest)?;
         evidence.put_into(&mut head);
+    }
+    if version >= 4 {
+        let answered: LetBe;
+        (answered, rest) = codec::take(KeyFamily::Head.as_str(), rest)?;
+        answered.put_into(&mut head);
     }
     Ok((head, ring, rest))
 }
@@ -314,6 +320,7 @@ impl<'a> StoredHead<'a> {
             pending_nudge,
             user_words: VecDeque::new(),
             user_texts: VecDeque::new(),
+            exempt: Exemptions::default(),
         };
         Ok((head, ring))
     }

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 
 use loopwarden_core::engine::{CommandId, Contribution, Pane, Period, SEPARATOR, SwarmCounter, TimerKind, TimerTable};
 use loopwarden_core::event::{EventTime, TaskId};
+use loopwarden_core::policy::Used;
 use serde::{Deserialize, Serialize};
 
 use crate::timer::due_bytes;
@@ -42,6 +43,11 @@ pub enum CounterKind {
     /// Counters and floors of swarms.
     Swarm = 0,
     Fleet = 1,
+    Budget = 2,
+}
+
+impl CounterKind {
+    pub const COUNT: usize = 3;
 }
 
 /// Key of a counter's head; `counter` is the key of its reports.
@@ -109,6 +115,16 @@ struct StoredPane<'a> {
     further: Option<(u32, i64)>,
 }
 
+/// What a budget's window adds to its pane.
+#[derive(Serialize, Deserialize)]
+struct StoredUsed {
+    calls: u64,
+    tokens: u64,
+    cost_micro_usd: u64,
+    first: i64,
+    last: i64,
+}
+
 /// Panes that a head lists; those of a counter with more are looked for where they lie.
 const PANES_LISTED_MAX: usize = 16;
 
@@ -153,7 +169,7 @@ fn take_head(bytes: &[u8]) -> Result<(LoadedCounter, Option<Vec<EventTime>>), St
     let (stored, rest) = codec::take::<StoredCounter<'_>>(family.as_str(), bytes.get(1..).unwrap_or_default())?;
     let (listed, rest) = if version >= 2 { codec::take::<Option<Vec<i64>>>(family.as_str(), rest)? } else { (None, rest) };
     if !rest.is_empty() {
-        return Err(StoreError::Corrupt(format!("{}: {} bytes too many", family.as_str(), rest.len())));
+        return Err(too_many(family, rest));
     }
     let period = |(start, epoch, seq, step, episode)| (start, Period { epoch, seq, step, episode: CommandId(episode) });
     let counter = SwarmCounter {
@@ -185,8 +201,15 @@ pub fn encode_pane(start: EventTime, pane: &Pane) -> Result<Vec<u8>, StoreError>
         agents: agents.collect(),
         further: (pane.further_calls > 0).then(|| (pane.further_calls, pane.further_last.0.wrapping_sub(start.0))),
     };
-    codec::encode(migrate::newest(KeyFamily::SwarmPane), &stored)
+    let Some(Used { calls, tokens, cost_micro_usd, first, last }) = pane.used else {
+        return codec::encode(PANE_OF_CALLS, &stored);
+    };
+    let used = StoredUsed { calls, tokens, cost_micro_usd, first: first.0, last: last.0 };
+    codec::append(codec::encode(migrate::newest(KeyFamily::SwarmPane), &stored)?, &used)
 }
+
+/// Format of a pane that holds calls alone: without budgets a program before them reads it.
+const PANE_OF_CALLS: u8 = 1;
 
 /// Reads a pane that begins at `start`.
 ///
@@ -194,15 +217,25 @@ pub fn encode_pane(start: EventTime, pane: &Pane) -> Result<Vec<u8>, StoreError>
 /// As [`codec::decode`].
 pub fn decode_pane(start: EventTime, bytes: &[u8]) -> Result<Pane, StoreError> {
     let family = KeyFamily::SwarmPane;
-    let bytes = migrate::current(family, bytes)?;
-    let stored: StoredPane<'_> = codec::decode(family.as_str(), migrate::newest(family), &bytes)?;
+    let version = migrate::version(family, bytes)?;
+    let (stored, rest) = codec::take::<StoredPane<'_>>(family.as_str(), bytes.get(1..).unwrap_or_default())?;
+    let (used, rest) = if version == PANE_OF_CALLS {
+        (None, rest)
+    } else {
+        let (used, rest) = codec::take::<StoredUsed>(family.as_str(), rest)?;
+        let StoredUsed { calls, tokens, cost_micro_usd, first, last } = used;
+        (Some(Used { calls, tokens, cost_micro_usd, first: EventTime(first), last: EventTime(last) }), rest)
+    };
+    if !rest.is_empty() {
+        return Err(too_many(family, rest));
+    }
     let time = |after: i64| EventTime(start.0.wrapping_add(after));
     let agents = stored.agents.into_iter();
     let agents = agents.map(|(session, agent, calls, after)| {
         ((session.into_owned(), agent.into_owned()), Contribution { calls, last: time(after) })
     });
     let (further_calls, further_last) = stored.further.map_or((0, EventTime::default()), |(calls, after)| (calls, time(after)));
-    Ok(Pane { agents: agents.collect(), further_calls, further_last })
+    Ok(Pane { agents: agents.collect(), further_calls, further_last, used })
 }
 
 /// Reads a counter with its panes; `None` where there is none.
@@ -283,7 +316,7 @@ pub fn decode_floor(bytes: &[u8]) -> Result<Floor, StoreError> {
     Ok(Floor { time: EventTime(time), due: due.map(EventTime), seen: EventTime(seen) })
 }
 
-/// Value of the number of counters, by [`CounterKind`].
+/// Value of two numbers: how many counters of each kind but budgets; in the session stage how many sessions, and blocks in force.
 ///
 /// # Errors
 /// As [`codec::encode`].
@@ -291,7 +324,7 @@ pub fn encode_counts(counts: [u64; 2]) -> Result<Vec<u8>, StoreError> {
     codec::encode(migrate::newest(KeyFamily::Swarm), &counts)
 }
 
-/// Reads the number of counters.
+/// Reads them.
 ///
 /// # Errors
 /// As [`codec::decode`].
@@ -299,182 +332,32 @@ pub fn decode_counts(bytes: &[u8]) -> Result<[u64; 2], StoreError> {
     migrate::decode_family(KeyFamily::Swarm, bytes)
 }
 
-#[cfg(test)]
-mod tests {
-    use loopwarden_core::engine::{Action, Advice, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
-    use loopwarden_core::event::Stage;
-    use loopwarden_core::identity::Hash128;
-    use loopwarden_core::policy::Detector;
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::{Change, MemoryStore};
-
-    const TASK: TaskId = TaskId { stage: Stage::Swarm, partition: 3 };
-
-    prop_compose! {
-        fn panes()(
-            agents in proptest::collection::btree_map(any::<(String, String)>(), any::<(u32, i64)>(), 0..5),
-            further in any::<Option<(u32, i64)>>(),
-        ) -> Pane {
-            let further = further.filter(|(calls, _)| *calls > 0);
-            Pane {
-                agents: agents.into_iter().map(|(who, (calls, last))| (who, Contribution { calls, last: EventTime(last) })).collect(),
-                further_calls: further.map_or(0, |(calls, _)| calls),
-                further_last: EventTime(further.map_or(0, |(_, last)| last)),
-            }
-        }
-    }
-
-    prop_compose! {
-        fn verdicts()(id in any::<[u8; 16]>(), message in any::<String>(), only in any::<Vec<(String, String)>>(), at in any::<i64>())
-            -> Verdict {
-            Verdict {
-                command_id: CommandId(id),
-                action: Action::Nudge,
-                scope: Scope {
-                    kind: ScopeKind::Swarm,
-                    tool: Some(message.clone()),
-                    fingerprint: Some((Hash128(u128::from_be_bytes(id)), IdentityRecipe::Opaque)),
-                    only,
-                },
-                level: 1,
-                episode: CommandId(id),
-                detector: Detector::SwarmRepeat,
-                message,
-                placement: Placement::NextTurn,
-                advice: Some(Advice::ChangeApproach),
-                issued_at: EventTime(at),
-                expires_at: EventTime(at),
-            }
-        }
-    }
-
-    prop_compose! {
-        fn counters()(
-            tool in any::<String>(),
-            args in any::<Option<Vec<String>>>(),
-            panes in proptest::collection::btree_map(any::<i64>().prop_map(EventTime), panes(), 0..4),
-            (floor, time, dues) in any::<(Option<i64>, i64, [Option<i64>; 2])>(),
-            periods in proptest::collection::btree_map(any::<i64>(), any::<(i64, u64, u32, [u8; 16])>(), 0..3),
-            verdicts in proptest::collection::vec(verdicts(), 0..3),
-        ) -> SwarmCounter {
-            let period = |(epoch, seq, step, episode)| Period { epoch, seq, step, episode: CommandId(episode) };
-            SwarmCounter {
-                tool,
-                recipe: args.map(|args| IdentityRecipe::Coarse(args.into())),
-                panes,
-                floor: floor.map(EventTime),
-                periods: periods.into_iter().map(|(start, of)| (start, period(of))).collect(),
-                verdicts: verdicts.into(),
-                time: EventTime(time),
-                timers: TimerTable::restored(TimerKind::OF_COUNTER.into_iter().zip(dues.map(|due| due.map(EventTime)))),
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn a_counter_reads_back_from_the_store(counter in counters(), seen in any::<i64>()) {
-            let key = b"t\x1fw\x1f00000000000000000000000000000007";
-            let mut changes = vec![Change { task: TASK, key: head_key(key), value: Some(encode_head(&counter, EventTime(seen)).unwrap()) }];
-            for (start, pane) in &counter.panes {
-                changes.push(Change { task: TASK, key: pane_key(key, *start), value: Some(encode_pane(*start, pane).unwrap()) });
-            }
-            let mut store = MemoryStore::new();
-            store.commit(changes).unwrap();
-            let loaded = load(&store, TASK, key).unwrap().unwrap();
-            prop_assert_eq!(loaded.counter, counter);
-            prop_assert_eq!(loaded.seen, EventTime(seen));
-        }
-
-        #[test]
-        fn floors_and_counts_read_back(time in any::<i64>(), due in any::<Option<i64>>(), counts in any::<[u64; 2]>()) {
-            let floor = Floor { time: EventTime(time), due: due.map(EventTime), seen: EventTime(time / 2) };
-            prop_assert_eq!(decode_floor(&encode_floor(&floor).unwrap()).unwrap(), floor);
-            prop_assert_eq!(decode_counts(&encode_counts(counts).unwrap()).unwrap(), counts);
-        }
-
-        #[test]
-        fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            if let Some(version) = bytes.first_mut() {
-                *version = 1;
-            }
-            let _ = (decode_head(&bytes), decode_pane(EventTime(0), &bytes), decode_floor(&bytes), decode_counts(&bytes));
-        }
-
-        #[test]
-        fn the_longest_unseen_sorts_first(a in any::<i64>(), b in any::<i64>(), subject in proptest::collection::vec(any::<u8>(), 0..5)) {
-            let [first, second] = [a, b].map(|seen| seen_key(CounterKind::Swarm, EventTime(seen), &subject));
-            prop_assert_eq!(first.cmp(&second), a.cmp(&b));
-            prop_assert!(first < seen_key(CounterKind::Fleet, EventTime(i64::MIN), &[]));
-            prop_assert_eq!(seen_subject(&first), &subject[..]);
-        }
-    }
-
-    #[test]
-    fn a_counter_whose_name_begins_like_another_has_panes_of_its_own() {
-        let mut store = MemoryStore::new();
-        let pane = Pane { further_calls: 1, ..Pane::default() };
-        let (short, long) = (b"\x1fw\x1f07", b"\x1fw\x1f079");
-        let mut changes = Vec::new();
-        for (key, panes) in [(&short[..], 0), (&long[..], 1)] {
-            let panes = (0..panes).map(|_| (EventTime(5), pane.clone())).collect();
-            let counter = SwarmCounter { panes, ..SwarmCounter::default() };
-            changes.push(Change { task: TASK, key: head_key(key), value: Some(encode_head(&counter, EventTime(0)).unwrap()) });
-        }
-        changes.push(Change {
-            task: TASK,
-            key: pane_key(long, EventTime(5)),
-            value: Some(encode_pane(EventTime(5), &pane).unwrap()),
-        });
-        store.commit(changes).unwrap();
-        assert!(load(&store, TASK, short).unwrap().unwrap().counter.panes.is_empty());
-        assert_eq!(load(&store, TASK, long).unwrap().unwrap().counter.panes.len(), 1);
-    }
-
-    #[test]
-    fn a_head_that_lists_no_panes_has_those_that_lie_behind_it() {
-        // As format 1 wrote it, and as one with many panes is written.
-        let pane = Pane { further_calls: 1, ..Pane::default() };
-        for panes in [1, PANES_LISTED_MAX as i64 + 1] {
-            let mut store = MemoryStore::new();
-            let key = b"\x1fw\x1f07";
-            let all = (0..panes).map(|start| (EventTime(start), pane.clone())).collect();
-            let counter = SwarmCounter { panes: all, ..SwarmCounter::default() };
-            let mut head = encode_head(&counter, EventTime(0)).unwrap();
-            if panes == 1 {
-                head.truncate(encode_head(&SwarmCounter::default(), EventTime(0)).unwrap().len() - 2);
-                head[0] = 1;
-            }
-            let mut changes = vec![Change { task: TASK, key: head_key(key), value: Some(head) }];
-            changes.extend(counter.panes.iter().map(|(start, pane)| Change {
-                task: TASK,
-                key: pane_key(key, *start),
-                value: Some(encode_pane(*start, pane).unwrap()),
-            }));
-            store.commit(changes).unwrap();
-            assert_eq!(load(&store, TASK, key).unwrap().unwrap().counter, counter);
-            let (_, starts) = load_head(&store, TASK, key).unwrap().unwrap();
-            assert_eq!(starts.len() as i64, panes);
-        }
-    }
-
-    #[test]
-    fn a_small_report_writes_few_bytes() {
-        // One agent's call in a pane of a counter that has published nothing: what most commits write.
-        let who = ("sess-0123456789abcdef".to_owned(), "main".to_owned());
-        let start = EventTime(1_795_291_200_000);
-        let made = Contribution { calls: 3, last: start.plus_ms(1_000) };
-        let pane = Pane { agents: [(who, made)].into(), ..Pane::default() };
-        let counter = SwarmCounter {
-            tool: "read_file".to_owned(),
-            recipe: Some(IdentityRecipe::Opaque),
-            timers: TimerTable::restored([(TimerKind::Panes, Some(start))]),
-            time: start,
-            ..SwarmCounter::default()
-        };
-        let (head, pane) = (encode_head(&counter, start).unwrap().len(), encode_pane(start, &pane).unwrap().len());
-        assert!(head <= 40 && pane <= 34, "{head} {pane}");
-    }
+/// Value of the number of counters, by [`CounterKind`]. That of budgets stands behind the others where there are any: who has none writes
+/// what programs before them read.
+///
+/// # Errors
+/// As [`codec::encode`].
+pub fn encode_counters(counts: [u64; CounterKind::COUNT]) -> Result<Vec<u8>, StoreError> {
+    let [swarm, fleet, budget] = counts;
+    let counted = encode_counts([swarm, fleet])?;
+    if budget == 0 { Ok(counted) } else { codec::append(counted, &budget) }
 }
+
+/// Reads the number of counters.
+///
+/// # Errors
+/// As [`codec::decode`].
+pub fn decode_counters(bytes: &[u8]) -> Result<[u64; CounterKind::COUNT], StoreError> {
+    let family = KeyFamily::Swarm;
+    migrate::version(family, bytes)?;
+    let ([swarm, fleet], rest) = codec::take::<[u64; 2]>(family.as_str(), bytes.get(1..).unwrap_or_default())?;
+    let (budget, rest) = if rest.is_empty() { (0, rest) } else { codec::take::<u64>(family.as_str(), rest)? };
+    if rest.is_empty() { Ok([swarm, fleet, budget]) } else { Err(too_many(family, rest)) }
+}
+
+fn too_many(family: KeyFamily, rest: &[u8]) -> StoreError {
+    StoreError::Corrupt(format!("{}: {} bytes too many", family.as_str(), rest.len()))
+}
+
+#[cfg(test)]
+mod tests;

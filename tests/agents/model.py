@@ -1,6 +1,7 @@
 """A model of nobody's, for real agents: answers the APIs of Anthropic, OpenAI and Gemini on loopback, by a script.
 
-The script is `loop` (one failing command for ever, given up once a call was refused) or `work` (another command each time, then done).
+The script is `loop` (one failing command for ever, given up once a call was refused), `work` (another command each time, then done) or
+`stop` (the same, and an operator acts in the middle).
 What the agent sent as results is kept, so that a test sees what a model would have read.
 """
 
@@ -25,6 +26,9 @@ WORK = (
     "head -n 2 src/main.rs",
     "ls -a",
 )
+# What an operator stops before the third: each leaves a file behind.
+STEPS = tuple("touch step-%d" % number for number in range(1, 7))
+STOPPED_AT = 2
 SHELLS = ("Bash", "run_shell_command", "exec_command", "shell_command", "bash", "shell")
 
 
@@ -37,13 +41,20 @@ class Script:
         self.read = []
         self.gave_up = False
         self.calls = 0
+        # Called once, when the model has read as many results as `STOPPED_AT`.
+        self.act = None
 
     def next(self, results, everything):
         """The command to run, or None when it is done. `results`: texts of the results so far; `everything`: the request."""
         with self.lock:
             self.read.append(everything)
             done = len(results)
-            if self.kind == "work":
+            if self.kind == "stop":
+                if self.act and done == STOPPED_AT:
+                    act, self.act = self.act, None
+                    act()
+                command = STEPS[done] if done < len(STEPS) else None
+            elif self.kind == "work":
                 command = WORK[done] if done < len(WORK) else None
             else:
                 # Only a result that is there can be a refusal.

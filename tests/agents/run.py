@@ -1,6 +1,7 @@
 """Real coding agents from npm, headless, against a model on loopback, with the hooks that `loopwarden hook install` writes.
 
-For each agent two runs: one that loops (its model reads a nudge, then a refusal, and the run ends), one that works (nothing is said).
+For each agent two runs: one that loops (its model reads a nudge, then a refusal, and the run ends), one that works (nothing is said). Claude
+Code has a third: an operator stops it in the middle, lets it go on, and the session goes on.
 All ask a process with a log of its own. Claude Code also asks a guard beside it, with a fleet on Kafka behind: `claude-code@kafka`.
 Needs Node's package manager and its registry for the first run, and a JVM and Maven for Kafka; skips with the reason where they are missing.
 
@@ -113,13 +114,27 @@ def run(agent, warden, kind, programs, folder):
         done = subprocess.run(install, env=environment, cwd=project, capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
             raise SystemExit("%s: hook install failed: %s" % (agent, done.stderr))
+        def operator(*words):
+            done = subprocess.run([TARGET / "loopwarden", *words, "--agent", "main", "--address", warden.address], capture_output=True, text=True)
+            if done.returncode != 0:
+                raise SystemExit("%s: %s" % (words[0], done.stderr))
+
+        script.act = lambda: operator("stop", "--reason", "drill", "--for", "10m")
         began = time.monotonic()
         with open(folder / "agent.log", "w") as log:
-            try:
-                code = subprocess.run(command, env=environment, cwd=project, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                      timeout=RUN_WAIT_S).returncode
-            except subprocess.TimeoutExpired:
-                code = "none within %d s" % RUN_WAIT_S
+            def agent_ends(command):
+                try:
+                    return subprocess.run(command, env=environment, cwd=project, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                          timeout=RUN_WAIT_S).returncode
+                except subprocess.TimeoutExpired:
+                    return "none within %d s" % RUN_WAIT_S
+
+            code = agent_ends(command)
+            if kind == "stop":
+                script.made_until_stop = sorted(path.name for path in project.glob("step-*"))
+                operator("release")
+                code = agent_ends([*command, "--continue"])
+                script.made = sorted(path.name for path in project.glob("step-*"))
         took = time.monotonic() - began
         return script, warden.commands(), code, took, (folder / "agent.log").read_text()
     finally:
@@ -157,6 +172,19 @@ def problems_of_work(script, commands):
         yield "%d of %d calls were made" % (script.calls, len(model.WORK))
 
 
+def problems_of_stop(script, commands):
+    before = ["step-%d" % number for number in range(1, model.STOPPED_AT + 1)]
+    if script.made_until_stop != before:
+        yield "until the release %s were made, not %s" % (script.made_until_stop, before)
+    if script.made[-1:] != ["step-%d" % len(model.STEPS)]:
+        yield "after the release it did not go on: %s" % script.made
+    if "An operator has stopped this agent" not in "\n".join(script.read):
+        yield "the model never read that it was stopped"
+    acts = [one["reason"]["code"] for one in commands if one["reason"]["code"] in ("stop", "release")]
+    if acts != ["stop", "release"]:
+        yield "acts were %s" % acts
+
+
 def chosen(words):
     """Agent, where it asks, and which run, of each word."""
     for word in words or DEFAULT:
@@ -181,7 +209,9 @@ def main():
         if lacks:
             print("%s: skipped, %s is not installed" % (name, lacks))
             continue
-        for kind, problems_of in (("loop", problems_of_loop), ("work", problems_of_work)):
+        kinds = [("loop", problems_of_loop), ("work", problems_of_work)]
+        kinds += [("stop", problems_of_stop)] if name == "claude-code" else []
+        for kind, problems_of in kinds:
             if only not in ("", kind):
                 continue
             folder = new_folder("agents-")

@@ -221,6 +221,13 @@ fn content(mut command: Value) -> String {
         let part = command.pointer_mut(part).and_then(Value::as_object_mut);
         part.into_iter().for_each(|part| names.iter().for_each(|name| drop(part.remove(*name))));
     }
+    // A process knows who posts an act, the uninterrupted run does not.
+    if ["stop", "release", "reset"].iter().any(|code| command["reason"]["code"] == *code) {
+        for (part, name) in [("", "labels"), ("/reason", "summary"), ("/reason/evidence", "actor")] {
+            let part = command.pointer_mut(part).and_then(Value::as_object_mut);
+            part.into_iter().for_each(|part| drop(part.remove(name)));
+        }
+    }
     command.to_string()
 }
 

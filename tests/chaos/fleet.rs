@@ -126,6 +126,12 @@ impl Fleet {
                 Some(last) => String::from_utf8_lossy(last).into_owned(),
                 None => "{}".to_owned(),
             },
+            // Operators stop a session for days, and let it go on; one of two that are stopped is released.
+            14..16 => format!(
+                r#"{{{common},"kind":"stop","scope":"session","reason":"drill {what}","until":{}}}"#,
+                now_ms + 3 * 86_400_000
+            ),
+            16 => format!(r#"{{{common},"kind":"release","scope":"session","reason":"drill"}}"#),
             _ => match slot.mood {
                 Mood::Works => format!(
                     r#"{{{common},"kind":"tool","tool":"{tool}","args":{{"command":"make step-{id}","cwd":"/src/part-{what}"}},"result":"built {id} objects"}}"#

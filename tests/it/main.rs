@@ -5,6 +5,7 @@
 
 #[path = "../common/bounded.rs"]
 mod bounded;
+mod budgets;
 mod circles;
 mod cli;
 mod config;

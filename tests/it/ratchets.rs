@@ -13,19 +13,19 @@ const SLACK_PERCENT: usize = 3;
 /// Lines of each folder of `src` that is a crate, without tests.
 const LINES: [(&str, usize); 16] = [
     ("ask", 439),
-    ("core", 17_696),
-    ("guard", 2_531),
+    ("core", 19_547),
+    ("guard", 2_742),
     ("hook", 211),
     ("kafka", 5_313),
-    ("lab", 10_087),
-    ("lane", 8_121),
+    ("lab", 10_382),
+    ("lane", 8_511),
     ("log", 2_190),
-    ("loopwarden", 18_452),
+    ("loopwarden", 19_287),
     ("mcp", 1_103),
     ("mcp_http", 462),
     ("settings", 3_474),
-    ("sources", 8_143),
-    ("state", 3_433),
+    ("sources", 8_173),
+    ("state", 3_710),
     ("token", 884),
     ("webhook", 1_294),
 ];
@@ -35,9 +35,9 @@ const FILES_MAX: usize = 20;
 /// Words of the house that the field has terms for: message, output, delivered, text.
 const DIALECT: [&str; 6] = ["told", "tell", "tells", "said", "say", "says"];
 /// How often they stand in code, comments and names.
-const DIALECT_MAX: usize = 1_550;
+const DIALECT_MAX: usize = 1_549;
 /// Doc comments of at most four words: they repeat the name below them.
-const SHORT_DOCS_MAX: usize = 840;
+const SHORT_DOCS_MAX: usize = 839;
 /// Parameters that are tuples: structs without a name.
 const TUPLE_PARAMETERS_MAX: usize = 77;
 /// Names of types that stand in three files or more.

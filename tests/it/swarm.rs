@@ -336,6 +336,7 @@ pub(crate) fn report_of(world: &TestWorld, recipe: IdentityRecipe, key: &SwarmCa
         recipe,
         record_time: EventTime(time_ms),
         entries: agents.iter().map(entry).collect(),
+        used: None,
     };
     let key = report_key(key);
     let count = world.tasks.iter().filter(|task| task.stage == Stage::Swarm).count() as u32;
@@ -377,7 +378,7 @@ fn distinct_fingerprints_do_not_grow_the_state_past_its_limit() {
     assert_eq!(records(&store, task, KeyFamily::SwarmSeen).len(), KEYS_MAX);
     assert_eq!(records(&store, task, KeyFamily::Timer).len(), KEYS_MAX + 1, "a timer each, and one for what was told");
     let counts = store.get(task, &swarm::counts_key()).unwrap().unwrap();
-    assert_eq!(swarm::decode_counts(&counts).unwrap(), [KEYS_MAX as u64, 0]);
+    assert_eq!(swarm::decode_counters(&counts).unwrap(), [KEYS_MAX as u64, 0, 0]);
     assert_eq!(stats(&world).limit_swarm_keys, (KEYS + 1 - KEYS_MAX) as u64);
     assert!(counters.contains_key(&report_key(&key("w", u128::MAX))), "what was told is still known");
     assert!(counters.contains_key(&report_key(&key("w", KEYS as u128 - 1))), "the last seen stays");
@@ -601,7 +602,7 @@ fn a_quiet_swarm_leaves_nothing_behind() {
     ] {
         assert_eq!(records(store, task, family).len(), left, "{family:?}");
     }
-    assert_eq!(swarm::decode_counts(&store.get(task, &swarm::counts_key()).unwrap().unwrap()).unwrap(), [1, 0]);
+    assert_eq!(swarm::decode_counters(&store.get(task, &swarm::counts_key()).unwrap().unwrap()).unwrap(), [1, 0, 0]);
     let rows = world.broker.committed(MemoryTopic::State);
     let last: BTreeMap<_, _> = rows.into_iter().map(|row| (row.key.unwrap(), row.value)).collect();
     assert!(!last.is_empty() && last.values().all(Option::is_none), "every row has ended");

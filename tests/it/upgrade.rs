@@ -133,9 +133,9 @@ fn the_newest_format_is_written_as_it_was_kept() {
         return Kept { input, state: state(&world) }.write(newest);
     }
     let kept = Kept::read(newest);
-    // The note of a growth is there only while one goes on, counts of tenants only where a policy limits them. Tests beside them hold their
-    // bytes.
-    let is_kept = |family: &KeyFamily| !matches!(family, KeyFamily::Growth | KeyFamily::Tenants);
+    // The note of a growth is there only while one goes on, counts of tenants only where a policy limits them, stops only where an operator
+    // acts. Tests beside them hold their bytes.
+    let is_kept = |family: &KeyFamily| !matches!(family, KeyFamily::Growth | KeyFamily::Tenants | KeyFamily::Stop);
     for family in KeyFamily::ALL.into_iter().filter(is_kept) {
         assert!(kept.state.keys().any(|(_, key)| key.family == family), "nothing is kept of {}", family.as_str());
     }

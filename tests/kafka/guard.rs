@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -36,8 +36,12 @@ struct Running {
 impl Running {
     /// Starts the program, and waits for the line that has an address.
     fn start(world: &World, scratch: &Scratch, arguments: &[&str]) -> Self {
+        Self::of(program(world, arguments), scratch)
+    }
+
+    fn of(mut command: Command, scratch: &Scratch) -> Self {
         let errors = fs::OpenOptions::new().create(true).append(true).open(scratch.0.with_extension("log")).expect("a log");
-        let mut child = program(world, arguments).stdout(Stdio::piped()).stderr(errors).spawn().expect("the program");
+        let mut child = command.stdout(Stdio::piped()).stderr(errors).spawn().expect("the program");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let address = bounded(child.id(), START_WAIT, || {
             lines.by_ref().map_while(Result::ok).find_map(|line| Some(line.split_once("http://")?.1.to_owned()))
@@ -213,6 +217,47 @@ fn lanes_that_stand_still_are_late_verdicts_and_lift_no_block() {
     signal(&engine.child, "-CONT");
     let ask = |number| guard.check(&event(number + 20_000, "tool_call"));
     until_so("fresh verdict", ask, |before| before["state"]["stale"] == false);
+}
+
+#[test]
+fn a_stop_on_the_topic_reaches_a_guard_through_two_processes_and_outlives_one_that_dies() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, PARTITIONS);
+    let scratch = Scratch::new("guard-stop");
+    let dir = |name: &str| scratch.0.join(name).to_string_lossy().into_owned();
+    let engine = |name: &str| {
+        let mut command = program(&world, &["run", "--data-dir", &dir(name), "--set", "mode=live"]);
+        command.arg("--set").arg(format!("instance={name}"));
+        Running::of(command, &scratch)
+    };
+    let (first, second) = (engine("lw-a"), engine("lw-b"));
+    let guard = Running::start(&world, &scratch, &["guard", "--state", "kafka", "--listen", "127.0.0.1:0"]);
+    let is_ready = |_| json!(surface::answer(&guard.address, "/readyz").starts_with("HTTP/1.1 200 "));
+    until_so("fresh verdicts", is_ready, |ready| ready == true);
+    let act = |arguments: &[&str]| {
+        let output = program(&world, arguments).output().expect("the program");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let call = |number| guard.check(&event(number, "tool_call"));
+    let is_stopped = |answer: &Value| answer["decision"] == "deny" && answer["reason"]["code"] == "stop";
+    for (at, whom) in [&["--session", "s"][..], &["--agent", "main"], &["--all"]].into_iter().enumerate() {
+        let yes: &[&str] = if whom == ["--all"] { &["--yes"] } else { &[] };
+        act(&[&["stop"], whom, &["--reason", "drill", "--for", "1h"], yes].concat());
+        until_so("stop", |number| call(number + 1_000 * at), is_stopped);
+        act(&[&["release"], whom].concat());
+        until_so("release", |number| call(number + 1_000 * at + 500), |answer| !is_stopped(answer));
+    }
+    act(&["stop", "--session", "s", "--reason", "drill", "--for", "1h"]);
+    until_so("stop", |number| call(number + 10_000), is_stopped);
+    // Whoever takes its partitions over knows of the stop by the changelog alone.
+    drop(first);
+    act(&["release", "--session", "s"]);
+    until_so("release by the other process", |number| call(number + 20_000), |answer| !is_stopped(answer));
+    drop(second);
+    let commands = world.values(&world.options.topics.commands);
+    let commands: Vec<Value> = commands.iter().map(|text| serde_json::from_str(text).expect("JSON")).collect();
+    let of = |code: &str| commands.iter().filter(|command| command["reason"]["code"] == code).count();
+    assert_eq!((of("stop"), of("release")), (4, 4), "each act once: {commands:?}");
 }
 
 #[test]

@@ -359,3 +359,69 @@ fn the_example_orchestrator_stops_the_worker_that_is_blocked_and_no_other() {
     assert_eq!(lanes.stop(true), Exit::Stopped);
     std::fs::remove_dir_all(pids).unwrap();
 }
+
+/// Steps of a budget and lifted blocks, in the order in which they came.
+fn of_budget(commands: &Commands) -> Vec<&str> {
+    commands.of_swarm().into_iter().map(|command| command["action"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_budget_of_a_tenant_holds_over_eight_partitions_two_processes_and_kills_and_goes_on_when_it_is_raised() {
+    const PARTITIONS: u32 = 8;
+    const LIMIT: u64 = 150;
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, PARTITIONS);
+    let start = |instance: &str, calls: u64| {
+        let budget =
+            json!({ "name": "b", "scope": "tenant", "mode": "block", "calls": calls, "warn_share": 0.0, "nudge_share": 0.0 });
+        Process::start(&world, instance, 2, "default", &json!({ "budget": [budget] }))
+    };
+    let mut processes = vec![start("lw-0", LIMIT), start("lw-1", LIMIT)];
+    let (producer, mut commands) = (producer(&world), Commands::of(&world));
+    let mut made = 0_u64;
+    for (round, blocks) in [1, 2].into_iter().enumerate() {
+        // Forty agents call until they hear of the block; meanwhile one process after the other is killed and comes back.
+        let limit = LIMIT * (round as u64 + 1);
+        let begun = made;
+        while of_budget(&commands).iter().filter(|action| **action == "block").count() < blocks {
+            assert!(made < 100 * LIMIT, "no block: {:?}", commands.seen);
+            for _ in 0..5 {
+                let session = format!("s{}", made % 40);
+                let json = json!({
+                    "id": made.to_string(), "session_id": session, "tenant": "acme", "time": START_MS + made as i64, "kind": "tool",
+                    "tool": "t", "args": { "n": made }, "result": format!("page {made}"),
+                });
+                send(&producer, &world, PARTITIONS, &session, &json.to_string(), START_MS + made as i64);
+                made += 1;
+            }
+            producer.flush(PATIENCE).expect("delivered");
+            if made - begun == 50 || made - begun == 100 {
+                let at = usize::from(made - begun == 100);
+                drop(processes.remove(at));
+                processes.insert(at, start(["lw-0", "lw-1"][at], limit));
+            }
+            while commands.next(Duration::from_millis(20)).is_some() {}
+        }
+        let told = commands.of_swarm();
+        let block = told.last().unwrap();
+        let count = block["reason"]["evidence"]["count"].as_u64().unwrap();
+        // What lies above the limit was on its way when the sum crossed it.
+        assert!((limit..=made).contains(&count), "{count} of {limit}, {made} made");
+        println!("blocked at {count} of {limit}; {made} calls were made until the block was heard of");
+        if round == 0 {
+            // Raised, it resumes without a call of anybody.
+            processes.clear();
+            processes.extend([start("lw-0", 2 * LIMIT), start("lw-1", 2 * LIMIT)]);
+            commands.until("the block to be lifted", |seen| seen.iter().any(|(.., command)| command["action"] == "unblock"));
+            assert_eq!(of_budget(&commands), ["block", "unblock"]);
+            assert!(made < 2 * LIMIT, "there is something left of the raised budget: {made}");
+        }
+    }
+    assert_eq!(of_budget(&commands), ["block", "unblock", "block"]);
+    let seqs: Vec<u64> = commands.of_swarm().iter().map(|command| command["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, [1, 2, 3]);
+    let mut ids: Vec<&String> = commands.seen.iter().map(|(_, id, _)| id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), commands.seen.len(), "a command twice");
+}

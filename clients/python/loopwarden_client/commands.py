@@ -13,6 +13,8 @@ from .verdicts import CallPrints, Command, NoCommandError, Subject, Verdict, Who
 
 IDS_MAX = 100_000
 SUBJECTS_MAX = 100_000
+# Whom operators stop: held apart, so that nothing pushes one out. A further one is `full`.
+STOPS_MAX = 10_000
 # Verdicts of one subject, as in the engine: beyond them the oldest nudge leaves, else the oldest block.
 VERDICTS_MAX = 16
 # Agents that are remembered for what they were told, and nudges of each.
@@ -29,6 +31,8 @@ class _Held:
     """What holds for a subject."""
 
     order: tuple[int, int] = (-1, 0)
+    # After it nothing of this means anything.
+    ends_ms: int = 0
     verdicts: list[Verdict] = field(default_factory=list)
 
 
@@ -57,6 +61,7 @@ class Commands:
         self._lock = threading.Lock()
         self._ids: OrderedDict[str, None] = OrderedDict()
         self._subjects: OrderedDict[Subject, _Held] = OrderedDict()
+        self._stops: OrderedDict[Subject, _Held] = OrderedDict()
         # Subjects that may mean a call: those of its session, of its swarm, of its tenant's fleet.
         self._near: dict[Subject, dict[Subject, None]] = {}
         self._agents: OrderedDict[Subject, _Agent] = OrderedDict()
@@ -111,18 +116,21 @@ class Commands:
         now = self._now()
         if command.expires_ms <= now:
             return "expired"
-        held = self._subjects.setdefault(command.subject, _Held())
-        self._subjects.move_to_end(command.subject)
+        subjects = self._stops if command.subject[0] == "stop" else self._subjects
+        if subjects is self._stops and command.subject not in subjects and not self._has_room(now):
+            return "full"
+        held = subjects.setdefault(command.subject, _Held())
+        subjects.move_to_end(command.subject)
         if command.order <= held.order:
             return "stale"
-        held.order = command.order
+        held.order, held.ends_ms = command.order, max(held.ends_ms, command.expires_ms)
         held.verdicts = [verdict for verdict in held.verdicts if verdict.expires_ms > now and not _is_replaced(verdict, command)]
         if command.verdict is not None:
             if len(held.verdicts) >= VERDICTS_MAX:
                 nudges = (at for at, verdict in enumerate(held.verdicts) if not verdict.is_block)
                 del held.verdicts[next(nudges, 0)]
             held.verdicts.append(command.verdict)
-        if held.verdicts:
+        if held.verdicts and subjects is self._subjects:
             self._near.setdefault(command.subject[:-1], {})[command.subject] = None
         self._forget()
         return "applied"
@@ -144,6 +152,7 @@ class Commands:
         found = [
             Candidate(verdict, call is not None and call.is_in(verdict.scope), agent.is_open(verdict), False) for verdict in own
         ]
+        found += [Candidate(stop, call is not None, False, False) for stop in self._stopping(who, now)]
         others = [] if call is None else [
             verdict
             for key in _other_keys(who)
@@ -162,6 +171,28 @@ class Commands:
                 known.add(verdict.command_id)
                 found.append(Candidate(verdict, True, agent.is_open(verdict), True))
         return found
+
+    def _stopping(self, who: Who, now: int) -> list[Verdict]:
+        """The stops of operators that bind an agent."""
+        if not self._stops:
+            return []
+        tenant = who.tenant or ""
+        keys = [
+            ("stop", tenant, "session", who.session_id, ""),
+            ("stop", tenant, "agent", who.agent_id, ""),
+            ("stop", tenant, "fleet", "", ""),
+            ("stop", "", "all", "", ""),
+        ]
+        if who.swarm_id is not None:
+            keys.append(("stop", tenant, "swarm", who.swarm_id, ""))
+        held = (self._stops[key] for key in keys if key in self._stops)
+        return [verdict for one in held for verdict in one.verdicts if verdict.expires_ms > now]
+
+    def _has_room(self, now: int) -> bool:
+        if len(self._stops) >= STOPS_MAX:
+            for key in [key for key, held in self._stops.items() if held.ends_ms <= now]:
+                del self._stops[key]
+        return len(self._stops) < STOPS_MAX
 
     def _in_force(self, near: Subject, now: int) -> list[Verdict]:
         found: list[Verdict] = []

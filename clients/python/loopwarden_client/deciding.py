@@ -95,9 +95,13 @@ def _is_due(held: Candidate) -> bool:
 
 
 def _strongest(candidates: Iterable[Candidate]) -> Verdict | None:
-    """The firmer one first, then the later one, then any, but always the same."""
+    """That of an operator first, then the firmer one, then the later one, then any, but always the same."""
     verdicts = (held.verdict for held in candidates)
-    return max(verdicts, key=lambda verdict: (verdict.level, verdict.issued_ms, verdict.command_id), default=None)
+
+    def rank(verdict: Verdict) -> tuple[bool, int, int, str]:
+        return verdict.is_of_operator, verdict.level, verdict.issued_ms, verdict.command_id
+
+    return max(verdicts, key=rank, default=None)
 
 
 def plain(message: str) -> str:

@@ -35,12 +35,14 @@ class Decision:
     reason_summary: str = ""
     advice: str = ""
     expires_at: str = ""
+    fails_closed: bool = False
+    """An operator's stop: where no guard answers any more, it holds until `expires_at`."""
     stale: bool = False
     """Decided without fresh verdicts."""
     recorded: bool = False
     """The guard has taken the event."""
     failure: str = ""
-    """Why there was no answer: a word such as `timeout` or `open_circuit`. Then the call is allowed."""
+    """Why there was no answer: a word such as `timeout` or `open_circuit`. Then the call is allowed, unless a stop holds."""
 
     @property
     def nudge(self) -> str:
@@ -86,6 +88,7 @@ class Decision:
             reason_summary=_word(reason, "summary"),
             advice=_word(answer, "advice"),
             expires_at=_word(answer, "expires_at"),
+            fails_closed=denied and answer.get("fail") == "closed",
             stale=state.get("stale") is True,
             recorded=answer.get("recorded") is True,
         )

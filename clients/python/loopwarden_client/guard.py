@@ -1,5 +1,6 @@
 """Asks the guard. Whatever goes wrong, the call is allowed, and nothing is raised into the agent."""
 
+import dataclasses
 import functools
 import inspect
 import json
@@ -16,6 +17,7 @@ from .decision import BadAnswerError, Decision
 from .events import Call
 from .plain import name, plain
 from .transport import Transport, TransportError
+from .verdicts import time_ms
 
 VERSION = "0.1.0"
 CHECK_PATH = "/v1/check"
@@ -26,6 +28,8 @@ CONNECT_PART = 3
 BODY_BYTES_MAX = 256 * 1024
 # Nudges that are remembered, so that none is given twice.
 NUDGES_MAX = 10_000
+# Agents that are remembered to be stopped where no guard answers.
+STOPPED_MAX = 10_000
 # What `wrap` and most adapters can do with an answer.
 CAN = ("deny", "context_after", "replace_result")
 
@@ -98,9 +102,39 @@ class Guard(Asking):
         self._transport = Transport(address, token, deadline_ms / 1_000 / CONNECT_PART, guard_uid)
         self._lock = threading.Lock()
         self._nudged: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        self._stopped: OrderedDict[tuple[str, ...], Decision] = OrderedDict()
 
     def ask(self, event: Mapping[str, Any], can: Sequence[str], record: bool, deadline: float) -> Decision:
-        """As `Asking.ask`."""
+        """As `Asking.ask`. Where the guard does not answer, a stop that fails closed holds until its end."""
+        decision = self._ask(event, can, record, deadline)
+        try:
+            return self._closed(event, can, decision)
+        except Exception:  # noqa: BLE001 - the promise of this class
+            return decision
+
+    def _closed(self, event: Mapping[str, Any], can: Sequence[str], decision: Decision) -> Decision:
+        if not (decision.fails_closed or self._stopped):
+            return decision
+        agent = event.get("agent")
+        agent_id = agent.get("id", "main") if isinstance(agent, Mapping) else "main"
+        key = (name(event.get("tenant") or ""), name(event.get("session_id", "")), name(agent_id))
+        is_call = event.get("kind") == "tool_call"
+        with self._lock:
+            if decision.fails_closed:
+                self._stopped[key] = decision
+                if len(self._stopped) > STOPPED_MAX:
+                    self._stopped.popitem(last=False)
+            elif not decision.failure and is_call:
+                self._stopped.pop(key, None)
+            held = self._stopped.get(key)
+            if not decision.failure or held is None or not is_call or "deny" not in can:
+                return decision
+            if (time_ms(held.expires_at) or 0) <= time.time() * 1_000:
+                del self._stopped[key]
+                return decision
+        return dataclasses.replace(held, failure=decision.failure, recorded=False)
+
+    def _ask(self, event: Mapping[str, Any], can: Sequence[str], record: bool, deadline: float) -> Decision:
         try:
             if not self.breaker.lets_through():
                 return Decision(failure="open_circuit")

@@ -16,6 +16,9 @@ Subject = tuple[str, ...]
 Recipe = tuple[str, tuple[str, ...], tuple[str, ...]]
 CALL: Recipe = ("call", (), ())
 OPAQUE: Recipe = ("opaque", (), ())
+# Codes of acts of an operator, and the kinds of their scopes.
+ACTS = ("stop", "release")
+KINDS = ("agent", "session", "swarm", "fleet", "all")
 # Arguments that are not known: no command that names some means such a call.
 UNKNOWN = object()
 
@@ -85,6 +88,11 @@ class Verdict:
         return self.action == "block"
 
     @property
+    def is_of_operator(self) -> bool:
+        """An operator placed it: it goes before all that detectors have placed."""
+        return self.code in ACTS
+
+    @property
     def stops(self) -> bool:
         """It ends the turn of an agent."""
         return self.is_block and self.level >= 4 and self.advice == "stop"
@@ -149,7 +157,7 @@ def read_command(wire: Any) -> Command:
         raise NoCommandError("unknown" if isinstance(wire, Mapping) and "v" in wire else "malformed")
     action, mode = _text(wire.get("action")), _text(wire.get("mode"))
     scope = _scope(wire.get("scope"))
-    if action not in ("nudge", "block", "unblock") or scope.kind not in ("agent", "session", "swarm", "fleet"):
+    if action not in ("nudge", "block", "unblock") or scope.kind not in KINDS:
         raise NoCommandError("unknown")
     reason = wire.get("reason")
     if not isinstance(reason, Mapping):
@@ -160,7 +168,7 @@ def read_command(wire: Any) -> Command:
     code, summary = _text(reason.get("code")), _optional(reason.get("summary"))
     message, advice = _optional(wire.get("message")), _optional(wire.get("advice"))
     issued_ms, expires_ms = _time(wire.get("issued_at")), _time(wire.get("expires_at"))
-    subject = _subject(wire, scope)
+    subject = _stopped(wire, scope) if code in ACTS else _subject(wire, scope)
     verdict = None
     if action != "unblock":
         if message is None:
@@ -224,9 +232,22 @@ def _recipe(wire: Any) -> Recipe:
     return ("coarse", args, ()) if kind == "coarse" else OPAQUE
 
 
+def _stopped(wire: Mapping[str, Any], scope: Scope) -> Subject:
+    """Whom an operator stops, by what a call is found with."""
+    tenant = _optional(wire.get("tenant")) or ""
+    if scope.kind == "all":
+        return ("stop", "", "all", "", "")
+    if scope.kind == "fleet":
+        return ("stop", tenant, "fleet", "", "")
+    names = {"session": wire.get("session_id"), "swarm": wire.get("swarm_id"), "agent": scope.agent_id}
+    return ("stop", tenant, scope.kind, _text(names[scope.kind]), "")
+
+
 def _subject(wire: Mapping[str, Any], scope: Scope) -> Subject:
     tenant = _optional(wire.get("tenant")) or ""
     session_id, swarm_id = _optional(wire.get("session_id")), _optional(wire.get("swarm_id"))
+    if scope.kind == "all":
+        raise NoCommandError("unknown")
     if not scope.is_of_others:
         return ("session", tenant, _text(session_id), _text(scope.agent_id))
     if scope.kind == "swarm":

@@ -56,6 +56,44 @@ def test_a_block_refuses_what_it_matches_and_nothing_else(commands: Commands) ->
     assert not any(commands.decide(*other).denied for other in [*others, (Who("s", tenant="t"), "Bash", ARGS)])
 
 
+def stop(seq: int, kind: str, action: str = "block", **fields: Any) -> dict[str, Any]:
+    code = "stop" if action == "block" else "release"
+    given: dict[str, Any] = {"id": f"{kind}{seq}", "scope": {"kind": kind}, "level": 4, "advice": "stop", "reason": {"code": code}}
+    wire = command(seq, action, **{**given, **fields})
+    if "session_id" not in fields:
+        del wire["session_id"]
+    return wire
+
+
+@pytest.mark.parametrize(("kind", "fields", "whom"), [
+    ("session", {"session_id": "s"}, Who("s", "any")),
+    ("agent", {"scope": {"kind": "agent", "agent_id": "fixer"}}, Who("any", "fixer")),
+    ("swarm", {"swarm_id": "w"}, Who("any", swarm_id="w")),
+    ("fleet", {"tenant": "t"}, Who("any", tenant="t")),
+    ("all", {}, Who("any", tenant="any")),
+])
+def test_a_stop_of_an_operator_refuses_all_calls_of_whom_it_names(
+    commands: Commands, kind: str, fields: dict[str, Any], whom: Who
+) -> None:
+    assert commands.apply(stop(1, kind, **fields)) == "applied"
+    decision = commands.decide(whom, "Bash", {"any": 1}, can=("deny", "stop"))
+    assert (decision.denied, decision.stop, decision.reason_code, decision.message) == (True, True, "stop", "text 1")
+    assert commands.decide(Who("x", "y", "z", "u"), "Bash", ARGS).denied is (kind == "all")
+    assert commands.apply(stop(2, kind, "unblock", **fields)) == "applied"
+    assert not commands.decide(whom, "Bash", {"any": 1}).denied
+    assert commands.apply(stop(1, kind, id="late", **fields)) == "stale"
+
+
+def test_a_detectors_unblock_lifts_no_stop_and_a_full_table_pushes_none_out(commands: Commands) -> None:
+    commands.apply(command())
+    commands.apply(stop(1, "session", session_id="s"))
+    assert commands.decide(WHO, "Bash", ARGS).reason_code == "stop", "it goes before all else"
+    commands.apply(command(2, "unblock"))
+    for number in range(SUBJECTS_MAX + 1):
+        commands.apply(command(1, id=f"N{number}", session_id=f"n{number}"))
+    assert commands.decide(WHO, "Bash", ARGS).denied
+
+
 def test_a_block_without_a_fingerprint_refuses_the_tool_or_everything(commands: Commands) -> None:
     commands.apply(command(scope={"kind": "agent", "agent_id": "main", "tool": "Bash"}))
     assert commands.decide(WHO, "Bash", {"x": 1}).denied and not commands.decide(WHO, "sh", {}).denied

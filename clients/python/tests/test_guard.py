@@ -309,3 +309,34 @@ def test_the_program_itself(real: Guard) -> None:
 def test_the_readme() -> None:
     made = readme.run("Without a framework", search=scripts.answer)
     assert made["search"]("x") == "no result for x", "whether a guard is there or not"
+
+
+def test_a_stop_that_fails_closed_holds_where_no_guard_answers_until_its_end(tmp_path: Path) -> None:
+    stopped = {
+        "v": 1, "decision": "deny", "action": "block", "message": "stopped", "fail": "closed", "stop": True,
+        "expires_at": "2999-01-01T00:00:00Z", "state": {"stale": False, "source": "embedded"},
+    }
+    allowed = {"v": 1, "decision": "allow", "action": "none", "state": {"stale": False, "source": "embedded"}}
+    answers: dict[str, dict[str, Any]] = {"s": stopped, "over": {**stopped, "expires_at": "2000-01-01T00:00:00Z"}}
+
+    def of(session: str) -> Call:
+        return Call("search", {"q": "same"}, session, call_id="c1")
+
+    with FakeGuard(tmp_path / "guard.sock") as fake:
+        fake.rule.answer = lambda question: (  # type: ignore[method-assign]
+            (200, answers[question["event"]["session_id"]]) if answers else (503, {})
+        )
+        guard = Guard(fake.address, deadline_ms=10_000)
+        assert guard.check(of("s").before()).fails_closed and guard.check(of("over").before()).fails_closed
+        answers.clear()
+        held = guard.check(of("s").before())
+        assert (held.denied, held.message, bool(held.failure)) == (True, "stopped", True)
+        assert not guard.observe(of("s").after("x")).denied, "a call that has run cannot be refused"
+        assert not guard.check(of("s").before(), can=("context_after",)).denied
+        assert not guard.check(of("over").before()).denied, "it has ended"
+        assert not guard.check(of("other").before()).denied
+        answers["s"] = allowed
+        guard.breaker = Breaker()
+        assert not guard.check(of("s").before()).denied, "whoever answers knows better"
+        answers.clear()
+        assert not guard.check(of("s").before()).denied

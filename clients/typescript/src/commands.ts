@@ -4,10 +4,12 @@ import { parse } from './canonical.js';
 import { allow, type Decision } from './decision.js';
 import { decide, type Candidate, type Outcome, type Phase } from './deciding.js';
 import type { Ability } from './caller.js';
-import { bindsSameCalls, CallPrints, isOfOthers, joined, NoCommand, readCommand, type ReadCommand, type Verdict, type Who } from './verdict.js';
+import { bindsSameCalls, CallPrints, isOfOthers, joined, NoCommand, readCommand, stopKey, type ReadCommand, type Verdict, type Who } from './verdict.js';
 
 const IDS_MAX = 100_000;
 const SUBJECTS_MAX = 100_000;
+/** Whom operators stop: held apart, so that nothing pushes one out. A further one is `full`. */
+const STOPS_MAX = 10_000;
 /** Verdicts of one subject, as in the engine: beyond them the oldest nudge leaves, else the oldest block. */
 const VERDICTS_MAX = 16;
 /** Agents that are remembered for what they were told, and nudges of each. */
@@ -15,7 +17,7 @@ const AGENTS_MAX = 32_768;
 const NUDGES_MAX = 32;
 
 /** What became of a command: it holds, or why it does not. */
-export type Taken = 'applied' | 'duplicate' | 'expired' | 'malformed' | 'not_live' | 'stale' | 'unknown';
+export type Taken = 'applied' | 'duplicate' | 'expired' | 'full' | 'malformed' | 'not_live' | 'stale' | 'unknown';
 
 /** An agent's question about a call, or between calls: then without a tool. */
 export interface Question {
@@ -32,6 +34,8 @@ interface Held {
   epoch: bigint;
   seq: bigint;
   near: string;
+  /** After it nothing of this means anything. */
+  endsMs: number;
   verdicts: Verdict[];
 }
 
@@ -46,6 +50,7 @@ export class Commands {
   readonly #nowMs: () => number;
   readonly #ids = new Map<string, true>();
   readonly #subjects = new Map<string, Held>();
+  readonly #stops = new Map<string, Held>();
   /** Subjects that may mean a call: those of its session, of its swarm, of its tenant's fleet. */
   readonly #near = new Map<string, Set<string>>();
   readonly #agents = new Map<string, Agent>();
@@ -106,12 +111,14 @@ export class Commands {
     if (!command.isLive) return 'not_live';
     const now = this.#nowMs();
     if (command.expiresMs <= now) return 'expired';
-    const { subject, near, epoch, seq, verdict } = command;
-    const held = this.#subjects.get(subject) ?? { epoch: -1n, seq: 0n, near, verdicts: [] };
-    this.#subjects.delete(subject);
-    this.#subjects.set(subject, held);
+    const { subject, near, isStop, epoch, seq, verdict } = command;
+    const all = isStop ? this.#stops : this.#subjects;
+    if (isStop && !all.has(subject) && !this.#hasRoom(now)) return 'full';
+    const held = all.get(subject) ?? { epoch: -1n, seq: 0n, near, endsMs: 0, verdicts: [] };
+    all.delete(subject);
+    all.set(subject, held);
     if (epoch < held.epoch || (epoch === held.epoch && seq <= held.seq)) return 'stale';
-    [held.epoch, held.seq] = [epoch, seq];
+    [held.epoch, held.seq, held.endsMs] = [epoch, seq, Math.max(held.endsMs, command.expiresMs)];
     held.verdicts = held.verdicts.filter((known) => known.expiresMs > now && !isReplaced(known, command));
     if (verdict !== undefined) {
       if (held.verdicts.length >= VERDICTS_MAX) {
@@ -119,7 +126,7 @@ export class Commands {
       }
       held.verdicts.push(verdict);
     }
-    if (held.verdicts.length > 0) {
+    if (held.verdicts.length > 0 && !isStop) {
       const subjects = this.#near.get(near) ?? new Set();
       this.#near.set(near, subjects.add(subject));
     }
@@ -137,6 +144,7 @@ export class Commands {
       isDue: isOpen(agent, verdict),
       isOfOthers: false,
     }));
+    for (const verdict of this.#stopping(who)) candidates.push({ verdict, matches: call !== undefined, isDue: false, isOfOthers: false });
     const others = call === undefined ? [] : otherKeys(who).flatMap((key) => this.#inForce(key)).filter((verdict) => isBoundByOthers(verdict, who, call));
     if (phase === 'after') {
       const now = this.#nowMs();
@@ -152,6 +160,20 @@ export class Commands {
       candidates.push({ verdict, matches: true, isDue: isOpen(agent, verdict), isOfOthers: true });
     }
     return candidates;
+  }
+
+  /** The stops of operators that bind an agent. */
+  #stopping({ session_id, agent_id = 'main', swarm_id, tenant = '' }: Who): Verdict[] {
+    if (this.#stops.size === 0) return [];
+    const now = this.#nowMs();
+    const keys = [stopKey('session', tenant, session_id), stopKey('agent', tenant, agent_id), stopKey('fleet', tenant, ''), stopKey('all', '', '')];
+    if (swarm_id !== undefined) keys.push(stopKey('swarm', tenant, swarm_id));
+    return keys.flatMap((key) => this.#stops.get(key)?.verdicts ?? []).filter(({ expiresMs }) => expiresMs > now);
+  }
+
+  #hasRoom(now: number): boolean {
+    if (this.#stops.size >= STOPS_MAX) for (const [key, { endsMs }] of this.#stops) if (endsMs <= now) this.#stops.delete(key);
+    return this.#stops.size < STOPS_MAX;
   }
 
   #inForce(near: string): Verdict[] {

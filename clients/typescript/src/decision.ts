@@ -23,6 +23,8 @@ export interface Decision {
   advice?: string;
   /** End the turn of the agent. */
   stop: boolean;
+  /** An operator's stop: where no guard answers any more, it holds until `expires_at`. */
+  fail?: 'closed';
   /** Decided without fresh verdicts. */
   stale: boolean;
   /** Whether the event was taken. */
@@ -79,6 +81,7 @@ export function readDecision(body: string): Decision {
     const summary = readMessage(reason['summary']);
     read.reason = summary === undefined ? { code } : { code, summary };
   }
+  if (decision === 'deny' && answer['fail'] === 'closed') read.fail = 'closed';
   read.stop = answer['stop'] === true;
   read.stale = isObject(state) && state['stale'] === true;
   read.recorded = answer['recorded'] === true;

@@ -8,6 +8,7 @@ import { EventWriter, type AgentEvent } from './event.js';
 import { sha256 } from './identity.js';
 import { findPlace, waitMs } from './place.js';
 import { Transport, type Address } from './transport.js';
+import { timeMs } from './verdict.js';
 import { VERSION } from './version.js';
 
 export interface GuardOptions {
@@ -33,12 +34,15 @@ const DEFAULT_CALLER: Caller = { name: 'typescript', can: ['deny', 'context_befo
 const WARNING_EVERY_MS = 60_000;
 /** Nudges remembered so that none is given twice. */
 const NUDGES_MAX = 4_096;
+/** Agents that are remembered to be stopped where no guard answers. */
+const STOPPED_MAX = 4_096;
 
 export class Guard implements Asking {
   readonly #transport: Transport;
   readonly #breaker: Breaker;
   readonly #events = new EventWriter();
   readonly #given = new Set<string>();
+  readonly #stopped = new Map<string, Decision>();
   readonly #patience: { connectMs: number; deadlineMs: number };
   readonly #nowMs: () => number;
   readonly #warn: (text: string) => void;
@@ -92,7 +96,30 @@ export class Guard implements Asking {
     this.#transport.close();
   }
 
+  /** Where the guard does not answer, a stop that fails closed holds until its end. */
   async #ask(event: AgentEvent, caller: Caller): Promise<Decision> {
+    const decision = await this.#answer(event, caller);
+    if (decision.fail === undefined && this.#stopped.size === 0) return decision;
+    const key = [event.tenant ?? '', event.session_id, event.agent?.id ?? 'main'].join('\u001f');
+    const isCall = event.kind === 'tool_call';
+    if (decision.fail !== undefined) {
+      this.#stopped.set(key, decision);
+      const [oldest] = this.#stopped.keys();
+      if (this.#stopped.size > STOPPED_MAX && oldest !== undefined) this.#stopped.delete(oldest);
+      return decision;
+    }
+    if (decision.failed === undefined) {
+      if (isCall) this.#stopped.delete(key);
+      return decision;
+    }
+    const held = this.#stopped.get(key);
+    if (held === undefined || !isCall || !caller.can.includes('deny')) return decision;
+    if ((timeMs(held.expires_at ?? '') ?? 0) > Date.now()) return { ...held, recorded: false, failed: decision.failed };
+    this.#stopped.delete(key);
+    return decision;
+  }
+
+  async #answer(event: AgentEvent, caller: Caller): Promise<Decision> {
     let body: string;
     try {
       const client = JSON.stringify({ name: caller.name, version: VERSION, can: caller.can });

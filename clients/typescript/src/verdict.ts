@@ -18,9 +18,12 @@ export interface Recipe {
   args_ignored: readonly string[];
 }
 
+/** Kinds of scopes; `all` is of operators alone. */
+const KINDS = ['agent', 'session', 'swarm', 'fleet', 'all'] as const;
+
 /** Whom and which calls a verdict binds. */
 export interface Scope {
-  kind: 'agent' | 'session' | 'swarm' | 'fleet';
+  kind: (typeof KINDS)[number];
   agentId?: string | undefined;
   tool?: string | undefined;
   fingerprint?: string | undefined;
@@ -52,6 +55,8 @@ export interface ReadCommand {
   /** Whom it is about, and where calls look for that. */
   subject: string;
   near: string;
+  /** It is an act of an operator. */
+  isStop: boolean;
   epoch: bigint;
   seq: bigint;
   episode: string;
@@ -128,7 +133,7 @@ export function readCommand(value: unknown): ReadCommand {
   const mode = text(wire['mode']);
   const scope = readScope(table(wire['scope']));
   const isKnown = action === 'nudge' || action === 'block' || action === 'unblock';
-  if (!isKnown || !['agent', 'session', 'swarm', 'fleet'].includes(scope.kind)) throw new NoCommand('unknown');
+  if (!isKnown || !KINDS.includes(scope.kind)) throw new NoCommand('unknown');
   const reason = table(wire['reason']);
   const [id, episode] = [text(wire['id']), text(wire['episode'])];
   const level = Number(whole(wire['level'], 255n));
@@ -137,7 +142,7 @@ export function readCommand(value: unknown): ReadCommand {
   const [message, advice] = [optional(wire['message']), optional(wire['advice'])];
   const expiresAt = text(wire['expires_at']);
   const [issuedMs, expiresMs] = [moment(text(wire['issued_at'])), moment(expiresAt)];
-  const command = { id, isLive: mode === 'live', ...subjectOf(wire, scope), epoch, seq, episode, expiresMs };
+  const command = { id, isLive: mode === 'live', ...(isAct(code) ? stoppedBy(wire, scope) : subjectOf(wire, scope)), isStop: isAct(code), epoch, seq, episode, expiresMs };
   if (action === 'unblock') return command;
   if (message === undefined) throw new NoCommand('malformed');
   // A block of calls that nobody can tell from others would have to be widened to bind any.
@@ -194,9 +199,27 @@ function readRecipe(value: unknown): Recipe {
   return kind === 'coarse' ? { kind, args, args_ignored: [] } : { kind: 'opaque', args: [], args_ignored: [] };
 }
 
+/** Whether a code is that of an act of an operator: it goes before all that detectors have placed. */
+export function isAct(code: string): boolean {
+  return code === 'stop' || code === 'release';
+}
+
+/** Whom an operator stops, by what a call is found with. */
+export function stopKey(kind: Scope['kind'], tenant: string, name: string): string {
+  return kind === 'all' ? joined('stop', '', kind, '') : joined('stop', tenant, kind, kind === 'fleet' ? '' : name);
+}
+
+function stoppedBy(wire: Readonly<Record<string, unknown>>, { kind, agentId }: Scope): { subject: string; near: string } {
+  const tenant = optional(wire['tenant']) ?? '';
+  const names = { session: wire['session_id'], swarm: wire['swarm_id'], agent: agentId, fleet: '', all: '' };
+  const near = stopKey(kind, tenant, text(names[kind]));
+  return { near, subject: near };
+}
+
 function subjectOf(wire: Readonly<Record<string, unknown>>, scope: Scope): { subject: string; near: string } {
   const tenant = optional(wire['tenant']) ?? '';
   const [session, swarm] = [optional(wire['session_id']), optional(wire['swarm_id'])];
+  if (scope.kind === 'all') throw new NoCommand('unknown');
   let near: string;
   if (scope.kind === 'fleet') near = joined('fleet', tenant);
   else if (scope.kind === 'swarm') near = joined('swarm', tenant, text(swarm));

@@ -36,6 +36,34 @@ test('a block refuses what it matches and nothing else', () => {
   assert.ok(!isDenied(WHO, 'Bash', ARGS));
 });
 
+function stop(seq: number, kind: string, fields: Record<string, unknown>, action = 'block'): Record<string, unknown> {
+  const wide = { scope: { kind }, level: 4, advice: 'stop', reason: { code: action === 'block' ? 'stop' : 'release' } };
+  const { session_id: _, ...rest } = command(seq, { id: `${kind}${seq}`, action, ...wide });
+  return { ...rest, ...fields };
+}
+
+test('a stop of an operator refuses all calls of whom it names, and no other command lifts it', () => {
+  for (const [kind, fields, who] of [
+    ['session', { session_id: 's' }, { session_id: 's', agent_id: 'any' }],
+    ['agent', { scope: { kind: 'agent', agent_id: 'fixer' } }, { session_id: 'any', agent_id: 'fixer' }],
+    ['swarm', { swarm_id: 'w' }, { session_id: 'any', swarm_id: 'w' }],
+    ['fleet', { tenant: 't' }, { session_id: 'any', tenant: 't' }],
+    ['all', {}, { session_id: 'any', tenant: 'any' }],
+  ] as const) {
+    const commands = new Commands(() => NOW);
+    const ask = (of: Who): ReturnType<Commands['decide']> => commands.decide({ who: of, tool: 'Bash', args: ARGS, can: ['deny', 'stop'] });
+    commands.apply(command(1, { id: 'block', ...(kind === 'session' ? {} : { session_id: 'any' }) }));
+    assert.equal(commands.apply(stop(1, kind, fields)), 'applied', kind);
+    assert.deepEqual([ask(who).decision, ask(who).stop, ask(who).reason?.code], ['deny', true, 'stop'], kind);
+    assert.equal(ask({ session_id: 'x', agent_id: 'y', swarm_id: 'z', tenant: 'u' }).decision === 'deny', kind === 'all', kind);
+    commands.apply(command(2, { id: 'lift', action: 'unblock', ...(kind === 'session' ? {} : { session_id: 'any' }) }));
+    assert.equal(ask(who).decision, 'deny', kind);
+    assert.equal(commands.apply(stop(2, kind, fields, 'unblock')), 'applied', kind);
+    assert.equal(ask(who).decision, 'allow', kind);
+    assert.equal(commands.apply({ ...stop(1, kind, fields), id: 'late' }), 'stale', kind);
+  }
+});
+
 test('numbers are compared without loss', () => {
   const commands = new Commands(() => NOW);
   const text = (id: string, seq: string, action = 'block'): string => JSON.stringify(command(1, { id, action })).replace('"seq":1', `"seq":${seq}`);

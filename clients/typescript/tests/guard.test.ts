@@ -361,3 +361,25 @@ test('the version is that of the package', () => {
   const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
   assert.equal(VERSION, manifest.version);
 });
+
+test('a stop that fails closed holds where no guard answers, until its end', async () => {
+  const stopped = { ...deny, message: 'stopped', fail: 'closed', stop: true, expires_at: '2999-01-01T00:00:00Z' };
+  let said: object | undefined = stopped;
+  const { url } = await server((_, response) => {
+    response.writeHead(said === undefined ? 503 : 200);
+    response.end(JSON.stringify(said ?? {}));
+  });
+  const { guard } = guardOf(url);
+  const caller = { name: 'test', can: ['deny'] as const };
+  assert.equal((await guard.check(CALL, caller)).fail, 'closed');
+  const over = { ...CALL, session_id: 'over' };
+  said = { ...stopped, expires_at: '2000-01-01T00:00:00Z' };
+  await guard.check(over, caller);
+  said = undefined;
+  const held = await guard.check(CALL, caller);
+  assert.deepEqual([held.decision, held.message, held.failed === undefined], ['deny', 'stopped', false]);
+  assert.equal((await guard.observe(CALL, caller)).decision, 'allow', 'a call that has run cannot be refused');
+  assert.equal((await guard.check(over, caller)).decision, 'allow', 'it has ended');
+  assert.equal((await guard.check({ ...CALL, session_id: 'other' }, caller)).decision, 'allow');
+  assert.equal((await guard.check(CALL, { name: 'test', can: ['context_after'] })).decision, 'allow');
+});

@@ -12,6 +12,7 @@ use crate::engine::publishing::command::ReasonCode;
 use crate::engine::publishing::publish::publish;
 use crate::engine::recording::lifecycle::{drop_expired, note_world, remember, reset, reset_at, unblock_on_policy_change};
 use crate::engine::recording::record::{note_findings, record, turn_has_ended};
+use crate::engine::recording::uses::count_uses;
 use crate::engine::session::Session;
 use crate::engine::subject::SubjectKey;
 use crate::engine::timer::TimerKind;
@@ -92,6 +93,9 @@ impl SessionEngine {
         };
         note_world(&context, session);
         let recorded = record(&context, session, out);
+        if !self.policy.budgets.is_empty() {
+            count_uses(&context, session, recorded.is_requested, out);
+        }
         judge(&context, session, &recorded, !has_spoken, out);
         if !is_of_call(&event.kind) {
             remember(session, id);
@@ -141,6 +145,8 @@ impl SessionEngine {
 /// there is one.
 fn judge(context: &Context<'_>, session: &mut Session, recorded: &Recorded<'_>, may_speak: bool, out: &mut Effects) -> bool {
     let mut findings = observe(context.policy, recorded, &session.history, &mut session.head.streaks);
+    // What a person has let be is no finding: it costs nothing, counts nowhere and is published by nobody.
+    findings.retain(|finding| !session.head.exempt.hold(finding.identity, context.time));
     if findings.is_empty() {
         return false;
     }

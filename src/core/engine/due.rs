@@ -68,7 +68,7 @@ pub(super) fn fire(policy: &Policy, session: &mut Session, kind: TimerKind, at: 
             drop_expired(session, at, out);
             session.head.arm_verdicts(&mut out.timers);
         }
-        TimerKind::Panes | TimerKind::SwarmVerdicts => {}
+        TimerKind::Panes | TimerKind::SwarmVerdicts | TimerKind::Stop => {}
     }
 }
 

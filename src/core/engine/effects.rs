@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::detect::{Finding, Flags, Measured, Step};
 use crate::engine::marks::Mark;
 use crate::engine::publishing::command::{Command, IdentityRecipe};
-use crate::engine::subject::SubjectKey;
+use crate::engine::subject::{Group, SubjectKey};
 use crate::engine::timer::TimerChange;
 use crate::event::{Ack, EventTime};
 use crate::identity::Hash128;
-use crate::policy::{Detector, Policy};
+use crate::policy::{Detector, Per, Policy, Used};
 
 /// Effects of one input. Reused from input to input: [`Effects::clear`] keeps the allocations.
 #[derive(Debug, Default)]
@@ -23,6 +23,8 @@ pub struct Effects {
     pub timers: Vec<TimerChange>,
     /// Calls for the swarm stage.
     pub counts: Vec<SwarmCall>,
+    /// What the event used of budgets, for the swarm stage.
+    pub uses: Vec<BudgetUse>,
     /// The swarm whose counters are to be forgotten, with the reset's time.
     pub swarm_reset: Option<SwarmReset>,
     /// The event must reach the other agents of its session too, as [`crate::engine::Input::Reset`]; each of them once.
@@ -45,6 +47,7 @@ impl Effects {
         self.verdicts_changed = false;
         self.timers.clear();
         self.counts.clear();
+        self.uses.clear();
         self.swarm_reset = None;
         self.reaches_others = false;
         self.findings.clear();
@@ -67,6 +70,17 @@ pub struct SwarmCall {
     /// Event time of the call.
     pub time: EventTime,
     /// Record timestamp of the call.
+    pub record_time: EventTime,
+}
+
+/// What one event used of a budget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetUse {
+    pub key: SwarmCallKey,
+    /// Start of the window that it falls into.
+    pub window: EventTime,
+    pub used: Used,
+    /// Record timestamp of the event.
     pub record_time: EventTime,
 }
 
@@ -127,6 +141,14 @@ pub enum SwarmCallKey {
         /// Hash of what the rate counts.
         fingerprint: Hash128,
     },
+    /// `[[budget]]`: what a group uses together.
+    Budget {
+        /// Name of the tenant; an empty one is none.
+        tenant: String,
+        budget: String,
+        per: Per,
+        group: Group,
+    },
 }
 
 impl SwarmCallKey {
@@ -136,6 +158,9 @@ impl SwarmCallKey {
         match self.clone() {
             Self::Swarm { tenant, swarm_id, fingerprint } => SubjectKey::Swarm { tenant, swarm_id, fingerprint },
             Self::Fleet { tenant, fingerprint } => SubjectKey::Fleet { tenant, fingerprint },
+            Self::Budget { tenant, budget, per, group } => {
+                SubjectKey::Group { tenant, group, by: format!("budget/{budget}/{}", per.as_str()) }
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::detect::{History, Streaks};
 use crate::engine::deciding::episode::{Episode, Track};
+use crate::engine::exemptions::Exemptions;
 use crate::engine::publishing::command::Verdict;
 use crate::engine::publishing::verdicts::Verdicts;
 use crate::engine::timer::{TimerChange, TimerKind, TimerTable};
@@ -54,6 +55,8 @@ pub struct Head {
     pub has_ended: bool,
     /// Policy that gave the verdicts, first 8 bytes of its hash: another one may lift blocks.
     pub policy: Hash64,
+    /// Loops that people let be.
+    pub exempt: Exemptions,
     /// Loops that were published, in total; a reset does not restart it.
     pub loops_total: u64,
     /// The last nudge not yet followed by a step: who gave it, and the call it was about.

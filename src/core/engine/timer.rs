@@ -16,19 +16,22 @@ pub enum TimerKind {
     Panes = 4,
     /// Verdicts of a swarm or fleet subject expired.
     SwarmVerdicts = 5,
+    /// A stop of an operator ends, or is forgotten.
+    Stop = 6,
 }
 
 impl TimerKind {
-    pub const ALL: [Self; 5] = [Self::Idle, Self::OpenCalls, Self::Verdicts, Self::Panes, Self::SwarmVerdicts];
+    pub const ALL: [Self; 6] = [Self::Idle, Self::OpenCalls, Self::Verdicts, Self::Panes, Self::SwarmVerdicts, Self::Stop];
     /// The kinds of a session.
     pub const OF_SESSION: [Self; 3] = [Self::Idle, Self::OpenCalls, Self::Verdicts];
     /// The kinds of a swarm counter.
     pub const OF_COUNTER: [Self; 2] = [Self::Panes, Self::SwarmVerdicts];
 
-    /// Its place in the table of its subject. A table belongs to a session or to a counter, so the two share their places.
+    /// Its place in the table of its subject. A table belongs to a session or to a counter, so the two share their places; a stop has one
+    /// timer, and no table.
     const fn slot(self) -> usize {
         match self {
-            Self::Idle | Self::Panes => 0,
+            Self::Idle | Self::Panes | Self::Stop => 0,
             Self::OpenCalls | Self::SwarmVerdicts => 1,
             Self::Verdicts => 2,
         }
@@ -55,6 +58,7 @@ impl TimerKind {
             Self::Verdicts => "verdicts",
             Self::Panes => "panes",
             Self::SwarmVerdicts => "swarm_verdicts",
+            Self::Stop => "stop",
         }
     }
 }

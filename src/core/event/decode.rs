@@ -6,13 +6,27 @@ use crate::event::field::Cuts;
 use crate::event::wire::Wire;
 use crate::event::{
     Ack, Call, CallResult, Content, Event, EventKind, EventTime, Message, Outcome, Reason, Record, RecordMeta, Rejected,
-    ResetScope, Role, field, json, part,
+    ResetScope, Role, StopScope, answer, field, json, part, stop,
 };
 use crate::limits::{DESCRIPTION_CHARS_MAX, FUTURE_MS_MAX, STATE_CHARS_MAX, TEXT_CHARS_MAX};
 
 /// What `kind` may say.
-pub(crate) const KINDS: [&str; 9] =
-    ["tool_call", "tool_result", "tool", "message", "session_start", "session_end", "progress", "reset", "ack"];
+pub(crate) const KINDS: [&str; 12] = [
+    "tool_call",
+    "tool_result",
+    "tool",
+    "message",
+    "session_start",
+    "session_end",
+    "progress",
+    "reset",
+    "ack",
+    STOP,
+    RELEASE,
+    "answer",
+];
+const STOP: &str = "stop";
+const RELEASE: &str = "release";
 
 /// Decodes one record value.
 ///
@@ -90,10 +104,16 @@ fn event<'a>(wire: &Wire<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Reje
     if !KINDS.contains(&kind_name.as_ref()) {
         return Err(Rejected::at(Reason::UnknownKind, "kind"));
     }
-    let session_id = field::required(field::name_or_header(wire.session_id, "session_id", record, "ce_subject")?, "session_id")?;
+    let session_id = field::name_or_header(wire.session_id, "session_id", record, "ce_subject")?;
+    let tenant = field::name(wire.tenant, "tenant")?;
     let swarm_id = field::name(wire.swarm_id, "swarm_id")?;
     let command_id = field::name(wire.command_id, "command_id")?;
-    let agent_id = part::agent_id(wire.agent)?;
+    let agent = part::agent(wire.agent)?;
+    let stop_scope = if matches!(kind_name.as_ref(), STOP | RELEASE) { Some(stop::scope(wire)?) } else { None };
+    let session_id = match stop_scope {
+        Some(scope) => stop::session_id(scope, session_id, agent.id.as_ref(), swarm_id.as_ref(), tenant.as_ref())?,
+        None => field::required(session_id, "session_id")?,
+    };
 
     let given = field::time(wire.time, "time")?.or_else(|| field::header(record, "ce_time").and_then(EventTime::parse_rfc3339));
     let latest = record.timestamp.plus_ms(FUTURE_MS_MAX);
@@ -115,11 +135,14 @@ fn event<'a>(wire: &Wire<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Reje
     let text_sha256 = field::sha256(wire.text_sha256, "text_sha256")?;
     let is_final = field::flag(wire.is_final, "final")?;
     let is_synthetic = field::flag(wire.synthetic, "synthetic")?;
-    let scope = field::choice(wire.scope, "scope", reset_scope)?;
+    let scope = if stop_scope.is_none() { field::choice(wire.scope, "scope", reset_scope)? } else { None };
     let ack = field::choice(wire.ack, "ack", ack)?;
     field::count(wire.args_bytes, "args_bytes")?;
 
     let kind = match kind_name.as_ref() {
+        STOP => EventKind::Stop(stop::stop(wire, field::required(stop_scope, "scope")?, record)?),
+        RELEASE => EventKind::Release(stop::release(wire, field::required(stop_scope, "scope")?)?),
+        "answer" => EventKind::Answer(answer::answer(wire, record)?),
         "tool_call" => EventKind::ToolCall(Call { tool: field::required(tool, "tool")?, ..call }),
         "tool_result" if tool.is_none() && call.call_id.is_none() => return Err(Rejected::at(Reason::MissingField, "call_id")),
         "tool_result" => EventKind::ToolResult(result),
@@ -145,10 +168,10 @@ fn event<'a>(wire: &Wire<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Reje
 
     Ok(Event {
         id,
-        tenant: field::name(wire.tenant, "tenant")?,
+        tenant,
         session_id,
-        has_agent: agent_id.is_some(),
-        agent_id: agent_id.unwrap_or("main".into()),
+        has_agent: agent.id.is_some(),
+        agent_id: agent.id.unwrap_or("main".into()),
         swarm_id,
         time: given.unwrap_or(record.timestamp).min(latest),
         time_clamped: given.is_some_and(|time| time > latest),
@@ -161,6 +184,7 @@ fn event<'a>(wire: &Wire<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Reje
         traceparent,
         labels: part::labels(wire.labels, &mut cuts)?,
         usage: part::usage(wire.usage)?,
+        model: agent.model,
         texts_cut: cuts.0,
         kind,
     })
@@ -236,7 +260,15 @@ pub fn allowed(rejected: &Rejected) -> Option<String> {
         (Reason::UnknownKind, _) => KINDS.to_vec(),
         (Reason::BadValue, "/outcome") => names(&OUTCOMES),
         (Reason::BadValue, "/role") => names(&ROLES),
-        (Reason::BadValue, "/scope") => names(&SCOPES),
+        (Reason::BadValue, "/scope") => {
+            return Some(format!("one of {}; of a stop or release also tenant or all", names(&SCOPES).join(", ")));
+        }
+        (Reason::MissingField, "/scope") => StopScope::LIST.map(StopScope::as_str).to_vec(),
+        (Reason::BadValue, "/fail") => vec!["open", "closed"],
+        (Reason::BadValue, "/until") => {
+            return Some("a time of RFC 3339, at most seven days ahead; of an answer thirty".to_owned());
+        }
+        (Reason::BadValue, "/answer") => vec!["right", "false_alarm", "allow"],
         (Reason::BadValue, "/ack") => names(&ACKS),
         (Reason::BadType, "/agent") => return Some("an object, as {\"id\": \"…\"}".to_owned()),
         _ => return None,

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+mod answer;
 pub(crate) mod blocks;
 mod content;
 mod decode;
@@ -15,10 +16,12 @@ mod partition;
 mod record;
 mod rejected;
 mod sound;
+mod stop;
 mod task;
 mod time;
 mod wire;
 
+pub use answer::{Answer, Judged};
 pub use content::{Content, View};
 pub(crate) use decode::KINDS;
 pub use decode::{allowed, decode};
@@ -27,6 +30,7 @@ pub use partition::{murmur2, partition_of};
 pub use record::{Header, NextOffset, Record, RecordMeta, RecordOffset, TopicPartition};
 pub use rejected::{Reason, Rejected};
 pub use sound::fields_while;
+pub use stop::{Release, Stop, StopScope};
 pub use task::{Stage, TaskId};
 pub use time::EventTime;
 pub use wire::SCHEMA_VERSION;
@@ -68,6 +72,8 @@ pub struct Event<'a> {
     pub labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     /// Tokens and cost of the model reply behind this event.
     pub usage: Usage,
+    /// Name of the model that replied, where the event gives it.
+    pub model: Option<Cow<'a, str>>,
     /// Texts cut at their limit while decoding, and labels dropped beyond theirs.
     pub texts_cut: u32,
     /// What happened.
@@ -95,6 +101,30 @@ pub enum EventKind<'a> {
     Reset(ResetScope),
     /// What a worker did with a command.
     Ack(Ack),
+    /// A person stops agents for a while.
+    Stop(Stop<'a>),
+    /// A person ends such a stop.
+    Release(Release<'a>),
+    /// A person answers the commands of an episode.
+    Answer(Answer<'a>),
+}
+
+impl EventKind<'_> {
+    /// Whether a person acts by it, and no agent: it needs the role of an operator.
+    #[must_use]
+    pub const fn is_act(&self) -> bool {
+        matches!(self, Self::Reset(_) | Self::Stop(_) | Self::Release(_) | Self::Answer(_))
+    }
+
+    /// Whom a stop, or its release, is about.
+    #[must_use]
+    pub const fn stop_scope(&self) -> Option<StopScope> {
+        match self {
+            Self::Stop(stop) => Some(stop.scope),
+            Self::Release(release) => Some(release.scope),
+            _ => None,
+        }
+    }
 }
 
 /// A requested call.
@@ -242,8 +272,10 @@ pub enum Ack {
 /// Cost of the model reply behind an event, where the producer says.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
-    /// Prompt tokens.
+    /// Prompt tokens, those that a cache held among them.
     pub input_tokens: u64,
+    /// Prompt tokens that a cache held.
+    pub cached_tokens: u64,
     /// Completion tokens.
     pub output_tokens: u64,
     /// Cost in millionths of a US dollar.

@@ -28,20 +28,29 @@ impl ErrorPart<'_> {
     }
 }
 
-/// `agent.id`, where the event names an agent.
-pub(super) fn agent_id(raw: Raw<'_>) -> Result<Option<Cow<'_, str>>, Rejected> {
-    let Some(source) = object(raw, "agent")? else { return Ok(None) };
+/// What is read of an `agent`.
+#[derive(Default)]
+pub(super) struct AgentPart<'a> {
+    /// Its id, where the event names an agent.
+    pub(super) id: Option<Cow<'a, str>>,
+    /// The model that it runs on.
+    pub(super) model: Option<Cow<'a, str>>,
+}
+
+/// `agent`: every member is held to its type, and two of them are kept.
+pub(super) fn agent(raw: Raw<'_>) -> Result<AgentPart<'_>, Rejected> {
+    let Some(source) = object(raw, "agent")? else { return Ok(AgentPart::default()) };
     let [id, parent_id, name, kind, model, framework] =
         members(source, "agent", ["id", "parent_id", "name", "type", "model", "framework"])?;
     let name_of = |source: Option<_>, pointer: &str| {
         source.map(|source| field::checked_name(field::text_of(source, pointer)?, pointer)).transpose()
     };
     name_of(parent_id, "agent/parent_id")?;
-    for (source, pointer) in [(name, "agent/name"), (kind, "agent/type"), (model, "agent/model"), (framework, "agent/framework")]
-    {
+    for (source, pointer) in [(name, "agent/name"), (kind, "agent/type"), (framework, "agent/framework")] {
         source.map(|source| field::text_of(source, pointer)).transpose()?;
     }
-    name_of(id, "agent/id")
+    let model = model.map(|source| field::text_of(source, "agent/model")).transpose()?;
+    Ok(AgentPart { id: name_of(id, "agent/id")?, model })
 }
 
 /// `error`: an object, or text that is read as its message.
@@ -67,7 +76,7 @@ pub(super) fn error<'a>(raw: Raw<'a>, cuts: &mut Cuts) -> Result<ErrorPart<'a>, 
 /// `usage`: tokens, and cost in US dollars rounded to millionths.
 pub(super) fn usage(raw: Raw<'_>) -> Result<Usage, Rejected> {
     let Some(source) = object(raw, "usage")? else { return Ok(Usage::default()) };
-    let [input, output, cost] = members(source, "usage", ["input_tokens", "output_tokens", "cost_usd"])?;
+    let [input, cached, output, cost] = members(source, "usage", ["input_tokens", "cached_tokens", "output_tokens", "cost_usd"])?;
     let tokens = |source: Option<&str>, pointer| source.map_or(Ok(0), |source| field::count_of(source, pointer));
     let cost_usd = cost.map_or(Ok(0.0), |source| field::amount_of(source, "usage/cost_usd"))?;
     if cost_usd > COST_USD_MAX {
@@ -75,6 +84,7 @@ pub(super) fn usage(raw: Raw<'_>) -> Result<Usage, Rejected> {
     }
     Ok(Usage {
         input_tokens: tokens(input, "usage/input_tokens")?,
+        cached_tokens: tokens(cached, "usage/cached_tokens")?,
         output_tokens: tokens(output, "usage/output_tokens")?,
         cost_micro_usd: (cost_usd * 1e6).round() as u64,
     })

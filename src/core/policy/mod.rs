@@ -1,11 +1,17 @@
 //! A policy: profile, thresholds, per-tool rules. Written by people, checked all at once ([`validate`]), then only read.
 
+mod budgets;
+mod prices;
 mod profile;
 mod tenants;
+mod trial;
 pub mod validate;
 
+pub use budgets::{Budget, BudgetScope, BudgetStep, Budgets, Per, Quantity, Reached, Used};
+pub use prices::Prices;
 pub use profile::{PROFILES, Profile};
 pub use tenants::TenantLimits;
+pub use trial::{Arm, Trial};
 
 pub use crate::detect::reference::exact_repeat::{Evaluate, RepeatCount};
 pub use crate::detect::reference::fleet_rate::FleetKey;
@@ -44,6 +50,12 @@ pub struct Policy {
     pub tools: ToolTable,
     /// How many events of a tenant are judged.
     pub tenants: TenantLimits,
+    /// Which sessions are only watched, for comparison.
+    pub trial: Trial,
+    /// What many may use together.
+    pub budgets: Budgets,
+    /// What tokens cost, where events do not give it.
+    pub prices: Prices,
     /// What the running detectors need to know of a step; the rest is not computed.
     pub needs: Needs,
 }

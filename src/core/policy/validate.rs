@@ -10,8 +10,8 @@ use crate::limits::{
     READABLE_BYTES_MAX,
 };
 use crate::policy::{
-    EpisodePolicy, EvidencePolicy, FusionPolicy, IdentityPolicy, OutcomePolicy, Policy, ProgressPolicy, SessionBounds,
-    SwarmRepeat, TenantLimits, UserMessage, Weights,
+    Budgets, EpisodePolicy, EvidencePolicy, FusionPolicy, IdentityPolicy, OutcomePolicy, Policy, Prices, ProgressPolicy,
+    SessionBounds, SwarmRepeat, TenantLimits, Trial, UserMessage, Weights,
 };
 use crate::setting::{
     Check, Flag, Key, Kind, MasksOrNone, Mode, NamesInOrder, Problem, Share, SharedSettings, Table, TextPatterns, Value, chars,
@@ -69,6 +69,9 @@ impl Policy {
             },
         );
         let tenants = TenantLimits::read(table);
+        let trial = Trial::read(&mut table.table("trial"));
+        let budgets = Budgets::read(table);
+        let prices = Prices::read(&mut table.table("prices"));
         check.finish()?;
         Ok(Self {
             profile,
@@ -89,6 +92,9 @@ impl Policy {
             priority: ranks(&ranked),
             tools,
             tenants,
+            trial,
+            budgets,
+            prices,
         })
     }
 }

@@ -10,6 +10,7 @@ use crate::detect::Detector;
 use crate::engine;
 use crate::event::EventTime;
 use crate::identity::base32;
+use crate::policy::Arm;
 use crate::wire::row::{Subject, call_id, placement};
 use crate::wire::scope::Scope;
 use crate::wire::{Text, VERSION, if_known, is_empty, time};
@@ -38,6 +39,9 @@ pub struct Command<'a> {
     pub expires_at: Option<EventTime>,
     /// `live`: to be obeyed; `shadow` and `replay` are to look at.
     pub mode: Text<'a>,
+    /// Word of an [`Arm`]; none without a trial.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<&'static str>,
     pub reason: Reason<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Text<'a>>,
@@ -125,7 +129,7 @@ impl<'a> Command<'a> {
     /// A command that was decided in a mode, as it is written.
     #[must_use]
     pub fn of(command: &'a engine::Command, mode: &'a str, engine: Engine<'a>) -> Self {
-        let Subject { tenant, session_id, swarm_id, agent_id, .. } = Subject::of(&command.subject);
+        let Subject { tenant, session_id, swarm_id, agent_id, group, .. } = Subject::of(&command.subject);
         Self {
             v: VERSION,
             id: base32(&command.id.0).into(),
@@ -133,7 +137,7 @@ impl<'a> Command<'a> {
             tenant: Some(tenant.into()).filter(|tenant: &Text<'_>| !tenant.is_empty()),
             session_id: session_id.map(Cow::Borrowed),
             swarm_id: swarm_id.map(Cow::Borrowed),
-            scope: Scope::of(&command.scope, agent_id),
+            scope: Scope::of(&command.scope, agent_id, group),
             level: command.level,
             epoch: command.epoch.max(0).unsigned_abs(),
             seq: command.seq,
@@ -141,6 +145,7 @@ impl<'a> Command<'a> {
             issued_at: Some(command.issued_at),
             expires_at: Some(command.expires_at),
             mode: mode.into(),
+            trial: command.arm.map(Arm::as_str),
             reason: Reason {
                 code: command.reason.as_str().into(),
                 also: &command.also,

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 pub use command::{Command, Engine, Evidence, Fact, Ratio, Reason, Trigger};
 pub use row::{Row, Subject, Verdict};
-pub use scope::{AgentName, Identity, Scope};
+pub use scope::{AgentName, GroupName, Identity, Scope};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Deserializer, Serialize};
 use serde_json::value::RawValue;

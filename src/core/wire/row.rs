@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{self, Action, Placement, SubjectKey};
-use crate::event::EventTime;
+use crate::engine::{self, Action, InForceStop, Placement, ReasonCode, SubjectKey};
+use crate::event::{EventTime, StopScope};
 use crate::identity::base32;
-use crate::wire::scope::Scope;
+use crate::wire::scope::{GroupName, Scope};
 use crate::wire::{Text, VERSION, time};
 
 /// A state row. What only people read of it is not read back.
@@ -47,6 +47,11 @@ pub struct Subject<'a> {
     pub(super) agent_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint: Option<String>,
+    /// Of a stop: whom it binds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) group: Option<GroupName<'a>>,
 }
 
 /// A verdict in force.
@@ -69,6 +74,14 @@ pub struct Verdict<'a> {
     pub call_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<Text<'a>>,
+    /// Of a stop: who stops, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Text<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Text<'a>>,
+    /// Of a stop: `closed` where it holds for whoever can ask no guard any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fail: Option<Text<'a>>,
     #[serde(with = "time")]
     pub issued_at: Option<EventTime>,
     #[serde(with = "time")]
@@ -89,9 +102,45 @@ impl<'a> Row<'a> {
             seq,
             updated_at: Some(at),
             expires_at: Some(expires_at),
-            active: verdicts.iter().map(|verdict| Verdict::of(verdict, subject.agent_id)).collect(),
+            active: verdicts.iter().map(|verdict| Verdict::of(verdict, &subject)).collect(),
             subject,
         })
+    }
+}
+
+impl<'a> Row<'a> {
+    /// The row of whom an operator stops.
+    #[must_use]
+    pub fn of_stop(subject: &'a SubjectKey, stop: &'a InForceStop, epoch: i64, seq: u64, at: EventTime) -> Self {
+        let scope = if let SubjectKey::Stop { scope, .. } = subject { *scope } else { StopScope::Session };
+        let subject = Subject::of(subject);
+        let verdict = Verdict {
+            command_id: base32(&stop.command_id.0).into(),
+            action: Action::Block.as_str().into(),
+            scope: Scope::of_stop(scope, subject.agent_id),
+            level: 4,
+            episode: base32(&stop.episode.0).into(),
+            code: ReasonCode::Stop.as_str().into(),
+            message: stop.message().into(),
+            placement: None,
+            call_id: None,
+            advice: Some(engine::Advice::Stop.as_str().into()),
+            actor: Some(Cow::Borrowed(stop.actor.as_str())).filter(|actor| !actor.is_empty()),
+            reason: Some(Cow::Borrowed(stop.reason.as_str())),
+            fail: stop.fails_closed.then_some("closed".into()),
+            issued_at: Some(stop.issued_at),
+            expires_at: Some(stop.expires_at),
+        };
+        Self {
+            v: VERSION,
+            status: "blocked",
+            epoch: epoch.max(0).unsigned_abs(),
+            seq,
+            updated_at: Some(at),
+            expires_at: Some(stop.expires_at),
+            active: vec![verdict],
+            subject,
+        }
     }
 }
 
@@ -108,16 +157,31 @@ impl<'a> Subject<'a> {
             SubjectKey::Fleet { tenant, fingerprint } => {
                 Self { kind: "fleet", tenant, fingerprint: Some(fingerprint.to_string()), ..Self::default() }
             }
+            SubjectKey::Stop { tenant, scope, name } => {
+                let named = |of: StopScope| (*scope == of).then_some(name.as_str());
+                Self {
+                    kind: "stop",
+                    tenant,
+                    session_id: named(StopScope::Session),
+                    swarm_id: named(StopScope::Swarm),
+                    agent_id: named(StopScope::Agent),
+                    scope: Some(scope.as_str()),
+                    ..Self::default()
+                }
+            }
+            SubjectKey::Group { tenant, group, by } => {
+                Self { kind: "group", tenant, group: Some(GroupName::of(group, by)), ..Self::default() }
+            }
         }
     }
 }
 
 impl<'a> Verdict<'a> {
-    fn of(verdict: &'a engine::Verdict, agent_id: Option<&'a str>) -> Self {
+    fn of(verdict: &'a engine::Verdict, subject: &Subject<'a>) -> Self {
         Self {
             command_id: base32(&verdict.command_id.0).into(),
             action: verdict.action.as_str().into(),
-            scope: Scope::of(&verdict.scope, agent_id),
+            scope: Scope::of(&verdict.scope, subject.agent_id, subject.group.clone()),
             level: verdict.level,
             episode: base32(&verdict.episode.0).into(),
             code: verdict.detector.as_str().into(),
@@ -125,6 +189,9 @@ impl<'a> Verdict<'a> {
             placement: placement(&verdict.placement),
             call_id: call_id(&verdict.placement),
             advice: verdict.advice.map(|advice| advice.as_str().into()),
+            actor: None,
+            reason: None,
+            fail: None,
             issued_at: Some(verdict.issued_at),
             expires_at: Some(verdict.expires_at),
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{self, IdentityRecipe, ScopeKind};
+use crate::engine::{self, Group, GroupKind, IdentityRecipe, ScopeKind};
+use crate::event::StopScope;
 use crate::identity::{CallRules, Hash128};
 use crate::wire::{Text, is_empty};
 
@@ -17,6 +18,9 @@ pub struct Scope<'a> {
     /// The agent whose history gave the command; none where it is about a swarm or the fleet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<Text<'a>>,
+    /// Who is bound where the kind is `group`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupName<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<Text<'a>>,
     /// Narrows to calls with this identity: 32 hexadecimal digits.
@@ -28,6 +32,18 @@ pub struct Scope<'a> {
     /// Swarm scope: these agents only; empty: each that makes a matching call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<AgentName<'a>>,
+}
+
+/// `group` of a scope, and of the subject of a row.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GroupName<'a> {
+    /// Word of a [`GroupKind`]; one that is not known binds nobody.
+    pub kind: Text<'a>,
+    /// Name of the agent, session or swarm, or the label as `key=value`; left out of the whole tenant.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub name: Text<'a>,
+    /// Who binds it, as `budget/NAME/day`.
+    pub by: Text<'a>,
 }
 
 /// An agent of `only`.
@@ -57,11 +73,12 @@ const ARGS: &str = "args";
 const OPAQUE: &str = "opaque";
 
 impl<'a> Scope<'a> {
-    /// The scope of a command whose subject is this agent, if it is one.
-    pub(super) fn of(scope: &'a engine::Scope, agent_id: Option<&'a str>) -> Self {
+    /// The scope of a command whose subject is this agent or this group, if it is one.
+    pub(super) fn of(scope: &'a engine::Scope, agent_id: Option<&'a str>, group: Option<GroupName<'a>>) -> Self {
         Self {
             kind: scope.kind.as_str().into(),
             agent_id: agent_id.map(Cow::Borrowed),
+            group,
             tool: scope.tool.as_deref().map(Cow::Borrowed),
             fingerprint: scope.fingerprint.as_ref().map(|(fingerprint, _)| fingerprint.to_string().into()),
             identity: scope.fingerprint.as_ref().map(|(_, recipe)| Identity::of(recipe)),
@@ -73,7 +90,13 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The scope as whoever obeys it understands it; none where its kind or its fingerprint is not known. Its `agent_id` stands beside it.
+    /// The scope of a stop: nothing narrows it but whom it names.
+    pub(super) fn of_stop(scope: StopScope, agent_id: Option<&'a str>) -> Self {
+        Self { kind: ScopeKind::of_stop(scope).as_str().into(), agent_id: agent_id.map(Cow::Borrowed), ..Self::default() }
+    }
+
+    /// The scope as whoever obeys it understands it; none where its kind or its fingerprint is not known. `agent_id` and `group` stand beside
+    /// it.
     #[must_use]
     pub fn read(self) -> Option<engine::Scope> {
         let recipe = self.identity.map_or_else(|| IdentityRecipe::Call(CallRules::default()), Identity::read);
@@ -87,6 +110,18 @@ impl<'a> Scope<'a> {
             fingerprint,
             only: self.only.into_iter().map(|only| (only.session_id.into_owned(), only.agent_id.into_owned())).collect(),
         })
+    }
+}
+
+impl<'a> GroupName<'a> {
+    pub(super) fn of(group: &'a Group, by: &'a str) -> Self {
+        Self { kind: group.kind.as_str().into(), name: Cow::Borrowed(&group.name), by: by.into() }
+    }
+
+    /// The group and who binds it; none where the kind is not known.
+    #[must_use]
+    pub fn read(self) -> Option<(Group, String)> {
+        Some((Group { kind: GroupKind::from_name(&self.kind)?, name: self.name.into_owned() }, self.by.into_owned()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whose event a check brings.
 
-use loopwarden_core::engine::{SubjectKey, joined};
+use loopwarden_core::engine::{Group, GroupKind, SubjectKey, joined};
 use loopwarden_core::event::Event;
 
 /// An agent of a session, as its event names it.
@@ -14,6 +14,8 @@ pub struct Agent {
     pub agent_id: String,
     /// The run that its session shares.
     pub swarm_id: Option<String>,
+    /// Groups by the labels of its event.
+    labels: Vec<Group>,
     /// Tenant, session and agent in one text.
     pub(crate) key: String,
 }
@@ -23,7 +25,9 @@ impl Agent {
     #[must_use]
     pub fn of(event: &Event<'_>) -> Self {
         let swarm_id = event.swarm_id.as_deref();
-        Self::new(event.tenant.as_deref().unwrap_or_default(), &event.session_id, &event.agent_id, swarm_id)
+        let labels = event.labels.iter().filter_map(|(key, value)| Group::label(key, value)).collect();
+        let agent = Self::new(event.tenant.as_deref().unwrap_or_default(), &event.session_id, &event.agent_id, swarm_id);
+        Self { labels, ..agent }
     }
 
     pub(crate) fn new(tenant: &str, session_id: &str, agent_id: &str, swarm_id: Option<&str>) -> Self {
@@ -32,8 +36,17 @@ impl Agent {
             session_id: session_id.to_owned(),
             agent_id: agent_id.to_owned(),
             swarm_id: swarm_id.map(str::to_owned),
+            labels: Vec::new(),
             key: SubjectKey::session_key(Some(tenant), session_id, agent_id),
         }
+    }
+
+    /// The groups that it belongs to.
+    pub(crate) fn groups(&self) -> Vec<Group> {
+        let named = [(GroupKind::Agent, &self.agent_id), (GroupKind::Session, &self.session_id)];
+        let named = named.into_iter().chain(self.swarm_id.as_ref().map(|swarm_id| (GroupKind::Swarm, swarm_id)));
+        let named = named.map(|(kind, name)| Group::new(kind, name.as_str()));
+        named.chain([Group::tenant()]).chain(self.labels.iter().cloned()).collect()
     }
 
     /// Tenant and session in one text.

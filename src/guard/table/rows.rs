@@ -1,20 +1,22 @@
-//! The verdicts in force, by session, swarm and fleet: fed with commands or with state rows, in any mixture of sessions.
+//! The verdicts in force, by session, swarm, fleet and group: fed with commands or with state rows, in any mixture of sessions.
 //!
 //! A row replaces all that was known of its subject, a command adds to it or lifts. An update that is not newer than the last one of its
 //! subject (`epoch`, `seq`) changes nothing. When there are too many subjects, those leave first that the tenant with the most of them
 //! holds, and what left is known to be missing.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
-use loopwarden_core::engine::{SEPARATOR, ScopeKind, SubjectKey, joined};
+use loopwarden_core::engine::{ScopeKind, SubjectKey, joined};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::limits::ACTIVE_VERDICTS_MAX;
 
 use crate::agents::agent::Agent;
-use crate::table::groups::Group;
+use crate::table::groups;
 use crate::table::lost::Lost;
 use crate::table::matching::Call;
+use crate::table::place::{Owner, beginning_of, place_of, tenant_of};
 use crate::table::shares;
 use crate::table::shares::{Measure, Shares};
 use crate::wire::verdict::{CommandUpdate, RowUpdate, Verdict};
@@ -32,8 +34,8 @@ pub(crate) struct Rows {
     subjects: BTreeMap<Arc<str>, Subject>,
     /// Keys of the subjects of each session.
     sessions: BTreeMap<String, Vec<Arc<str>>>,
-    /// By swarm, or by fleet.
-    groups: BTreeMap<String, Group>,
+    /// By swarm, by fleet, or by group of agents.
+    groups: BTreeMap<String, groups::Group>,
     bytes: usize,
     shares: Shares,
     lost: Lost,
@@ -48,12 +50,6 @@ struct Subject {
     verdicts: Vec<Arc<Verdict>>,
     /// After it nothing of this is in force.
     ends_at: EventTime,
-}
-
-/// Where the verdicts of a subject are looked for.
-enum Owner {
-    Session(String),
-    Group(String),
 }
 
 impl Rows {
@@ -117,7 +113,8 @@ impl Rows {
     pub(crate) fn of_others(&self, agent: &Agent, call: &Call, now: EventTime) -> Vec<Arc<Verdict>> {
         let mut found = Vec::new();
         let swarm = agent.swarm_id.as_deref().map(|swarm_id| joined(&["swarm", &agent.tenant, swarm_id]));
-        for name in swarm.into_iter().chain([joined(&["fleet", &agent.tenant])]) {
+        let groups = self.groups_of(agent);
+        for name in swarm.into_iter().chain([joined(&["fleet", &agent.tenant])]).chain(groups) {
             if let Some(group) = self.groups.get(&name) {
                 group.binding(agent, call, now, &mut found);
             }
@@ -125,8 +122,19 @@ impl Rows {
         found
     }
 
+    /// Names of the groups of an agent; none where no group at all is bound.
+    fn groups_of(&self, agent: &Agent) -> Vec<String> {
+        // Keys sort by their first part, and what follows the separator sorts above it.
+        let has_groups = self.groups.range::<str, _>((Bound::Included("group\u{1f}"), Bound::Excluded("h"))).next().is_some();
+        if has_groups { agent.groups().iter().map(|group| group.row_prefix(&agent.tenant)).collect() } else { Vec::new() }
+    }
+
     /// Whether a verdict that was found by the history of others is still in force.
     pub(crate) fn holds(&self, agent: &Agent, verdict: &Verdict) -> bool {
+        if verdict.scope.kind == ScopeKind::Group {
+            let groups = self.groups_of(agent);
+            return groups.iter().filter_map(|name| self.groups.get(name)).any(|group| group.holds_loose(&verdict.command_id));
+        }
         let Some((fingerprint, _)) = &verdict.scope.fingerprint else { return false };
         let (tenant, fingerprint) = (agent.tenant.clone(), *fingerprint);
         let subject = match (verdict.scope.kind, &agent.swarm_id) {
@@ -146,7 +154,8 @@ impl Rows {
         let Agent { tenant, session_id, swarm_id, .. } = agent;
         let session = joined(&["agent", tenant, session_id, ""]);
         let swarm = swarm_id.as_ref().map(|swarm_id| joined(&["swarm", tenant, swarm_id, ""]));
-        let beginnings = [Some(session), swarm, Some(joined(&["fleet", tenant, ""]))].into_iter().flatten();
+        let groups = agent.groups().into_iter().map(|group| joined(&[&group.row_prefix(tenant), ""]));
+        let beginnings = [Some(session), swarm, Some(joined(&["fleet", tenant, ""]))].into_iter().flatten().chain(groups);
         beginnings.filter(|beginning| self.lost.may_have(tenant, beginning, now)).collect()
     }
 
@@ -259,27 +268,6 @@ fn is_replaced(verdict: &Verdict, command: &CommandUpdate) -> bool {
         .verdict
         .as_ref()
         .is_none_or(|new| !verdict.is_block() || (new.is_block() && verdict.scope.binds_same_calls(&new.scope)))
-}
-
-/// Where a row's verdicts are looked for, by its key.
-fn place_of(key: &str) -> Option<Owner> {
-    let parts: Vec<&str> = key.split(SEPARATOR).collect();
-    match *parts.as_slice() {
-        ["agent", tenant, session_id, _] => Some(Owner::Session(joined(&[tenant, session_id]))),
-        ["swarm", tenant, swarm_id, _] => Some(Owner::Group(joined(&["swarm", tenant, swarm_id]))),
-        ["fleet", tenant, _] => Some(Owner::Group(joined(&["fleet", tenant]))),
-        _ => None,
-    }
-}
-
-/// Whose subject it is; empty = none's.
-fn tenant_of(key: &str) -> &str {
-    key.split(SEPARATOR).nth(1).unwrap_or_default()
-}
-
-/// What the keys of a session, of a swarm or of the fleet of a tenant have in common.
-fn beginning_of(key: &str) -> &str {
-    key.rfind(SEPARATOR).and_then(|at| key.get(..=at)).unwrap_or(key)
 }
 
 #[cfg(test)]
@@ -410,7 +398,7 @@ mod tests {
             wide["scope"]["tool"] = tool;
             take(&mut rows, &wide);
         }
-        let mut group = Group::default();
+        let mut group = groups::Group::default();
         for verdict in rows.subjects.values().flat_map(|subject| &subject.verdicts) {
             group.add(verdict);
         }

@@ -35,6 +35,9 @@ pub struct Answer {
     /// The message in one word, for orchestrators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
+    /// What to do about this agent where no guard answers any more, until the command ends; absent: let it go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fail: Option<Fail>,
     /// End the turn: only at level 4, with the advice `stop`, to a caller that can.
     #[serde(default)]
     pub stop: bool,
@@ -55,6 +58,14 @@ pub enum Decision {
     Allow,
     /// It may not; the model gets the message in its place.
     Deny,
+}
+
+/// What whoever was refused does where no guard answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fail {
+    /// It refuses calls itself until the command ends.
+    Closed,
 }
 
 /// What an answer comes from.
@@ -142,6 +153,7 @@ impl Answer {
             reason: None,
             expires_at: None,
             advice: None,
+            fail: None,
             stop: false,
             state,
             recorded: false,

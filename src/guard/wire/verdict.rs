@@ -4,8 +4,8 @@
 
 use std::borrow::Cow;
 
-use loopwarden_core::engine::{self, IdentityRecipe, Scope, ScopeKind, SubjectKey};
-use loopwarden_core::event::EventTime;
+use loopwarden_core::engine::{self, IdentityRecipe, ReasonCode, Scope, ScopeKind, SubjectKey};
+use loopwarden_core::event::{EventTime, StopScope};
 use loopwarden_core::wire;
 
 use crate::wire::answer::Action;
@@ -15,7 +15,7 @@ use crate::wire::answer::Action;
 pub(crate) struct Verdict {
     pub(crate) command_id: String,
     pub(crate) action: Action,
-    /// The agent that it binds; none where it binds a swarm or the fleet.
+    /// The agent that it binds; none where it binds a swarm, the fleet or a group.
     pub(crate) agent_id: Option<String>,
     pub(crate) scope: Scope,
     pub(crate) level: u8,
@@ -27,6 +27,8 @@ pub(crate) struct Verdict {
     pub(crate) advice: Option<String>,
     pub(crate) issued_at: EventTime,
     pub(crate) expires_at: EventTime,
+    /// An operator placed it, and whoever can ask no guard any more is to go on obeying it.
+    pub(crate) fails_closed: bool,
 }
 
 impl Verdict {
@@ -47,6 +49,9 @@ impl Verdict {
         size_of::<Self>() + texts.iter().map(|text| text.len()).sum::<usize>() + only + summary
     }
 }
+
+/// Word of a stop that holds where no guard can be asked.
+const CLOSED: &str = "closed";
 
 /// A state row that was understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +93,7 @@ fn verdict_of_row(mut verdict: wire::Verdict<'_>) -> Option<Verdict> {
         advice: verdict.advice.map(Cow::into_owned),
         issued_at: verdict.issued_at?,
         expires_at: verdict.expires_at?,
+        fails_closed: verdict.fail.is_some_and(|fail| fail == CLOSED),
     })
 }
 
@@ -98,9 +104,23 @@ pub(crate) fn read_command(value: &[u8]) -> Option<CommandUpdate> {
         return None;
     }
     let agent_id = command.scope.agent_id.take().map(Cow::into_owned);
+    let group = command.scope.group.take();
     let scope = command.scope.read()?;
     let tenant = command.tenant.map(Cow::into_owned).unwrap_or_default();
+    let is_of_operator = [ReasonCode::Stop, ReasonCode::Release].iter().any(|code| code.as_str() == command.reason.code);
     let subject = match scope.kind {
+        kind if is_of_operator => {
+            let (scope, name) = match kind {
+                ScopeKind::Session => (StopScope::Session, command.session_id?.into_owned()),
+                ScopeKind::Agent => (StopScope::Agent, agent_id.clone()?),
+                ScopeKind::Swarm => (StopScope::Swarm, command.swarm_id?.into_owned()),
+                ScopeKind::Fleet => (StopScope::Tenant, String::new()),
+                ScopeKind::All => (StopScope::All, String::new()),
+                ScopeKind::Group => return None,
+            };
+            SubjectKey::stop(scope, &tenant, &name)
+        }
+        ScopeKind::All => return None,
         ScopeKind::Agent | ScopeKind::Session => {
             SubjectKey::Agent { tenant, session_id: command.session_id?.into_owned(), agent_id: agent_id.clone()? }
         }
@@ -108,9 +128,14 @@ pub(crate) fn read_command(value: &[u8]) -> Option<CommandUpdate> {
             SubjectKey::Swarm { tenant, swarm_id: command.swarm_id?.into_owned(), fingerprint: scope.fingerprint.as_ref()?.0 }
         }
         ScopeKind::Fleet => SubjectKey::Fleet { tenant, fingerprint: scope.fingerprint.as_ref()?.0 },
+        ScopeKind::Group => {
+            let (group, by) = group?.read()?;
+            SubjectKey::Group { tenant, group, by }
+        }
     };
     let (issued_at, expires_at) = (command.issued_at?, command.expires_at?);
     let episode = command.episode.into_owned();
+    let fails_closed = matches!(command.reason.evidence.get("fail"), Some(wire::Fact::Text(fail)) if fail == CLOSED);
     let verdict = if command.action == engine::Action::Unblock.as_str() {
         None
     } else {
@@ -127,6 +152,7 @@ pub(crate) fn read_command(value: &[u8]) -> Option<CommandUpdate> {
             advice: command.advice.map(Cow::into_owned),
             issued_at,
             expires_at,
+            fails_closed,
         });
         Some(verdict?)
     };

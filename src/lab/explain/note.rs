@@ -219,6 +219,9 @@ fn kind(event: &Event<'_>) -> &'static str {
         EventKind::Progress => "progress",
         EventKind::Reset(_) => "reset",
         EventKind::Ack(_) => "ack",
+        EventKind::Stop(_) => "stop",
+        EventKind::Release(_) => "release",
+        EventKind::Answer(_) => "answer",
     }
 }
 

@@ -26,6 +26,7 @@ mod table;
 mod text;
 pub mod timeline;
 mod tools;
+pub mod trial;
 
 pub use command::{CommandKind, PublishedCommand};
 pub use table::Table;

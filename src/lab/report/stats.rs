@@ -19,6 +19,7 @@ use crate::report::spent::Spent;
 use crate::report::swarms::Swarms;
 use crate::report::timeline::Timeline;
 use crate::report::tools::Tools;
+use crate::report::trial::TrialOutcomes;
 
 /// Calls without a result that are remembered for their cost.
 const OPEN_MAX: usize = 65_536;
@@ -46,6 +47,7 @@ pub struct ReplayStats {
     pub timeline: Timeline,
     pub loops: Loops,
     pub swarms: Swarms,
+    pub trial: TrialOutcomes,
     pub sessions: Distinct,
     pub index: EventIndex,
     /// Commands about sessions that will be judged.
@@ -114,7 +116,9 @@ impl ReplayStats {
         }
         let (findings, commands) = (effects.findings.as_slice(), effects.commands.as_slice());
         let (hash, time) = (hash_of_agent, session.head.time);
-        self.loops.note(&Moment { subject, hash, session, time, kind, findings, commands, spent });
+        let moment = Moment { subject, hash, session, time, kind, findings, commands, spent };
+        self.loops.note(&moment);
+        self.trial.note(&moment, matches!(event.kind, EventKind::SessionEnd));
     }
 
     /// The part of an event in loops. A call counts once, when the first detector counts it.
@@ -175,6 +179,7 @@ impl ReplayStats {
         self.timeline.add(other.timeline);
         self.loops.add(other.loops);
         self.swarms.add(other.swarms);
+        self.trial.add(other.trial);
         self.sessions.add(other.sessions);
         self.index.add(other.index);
         self.commands.extend(other.commands);

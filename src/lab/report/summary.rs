@@ -9,6 +9,7 @@ use crate::report::spent::Spent;
 use crate::report::swarms::Swarms;
 use crate::report::timeline::Timeline;
 use crate::report::tools::Tools;
+use crate::report::trial::TrialRow;
 use crate::report::{counted, grouped};
 
 /// A line that is not an event.
@@ -59,6 +60,9 @@ pub struct Report {
     /// The sessions that loop most, the worst first.
     pub loops: Vec<Loop>,
     pub swarms: Swarms,
+    /// What the trial of the policy has shown; empty without one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trial: Vec<TrialRow>,
     /// Events with an id that occurred before; left out.
     pub duplicates: u64,
     /// Fields that events do not have, so that detectors find nothing.

@@ -205,6 +205,7 @@ mod tests {
             issued_at: TIME,
             expires_at: TIME.plus_ms(600_000),
             is_shadow: false,
+            arm: None,
             reason: ReasonCode::Detector(Detector::ExactRepeat),
             also: vec![Detector::OutcomeRepeat],
             confidence: Some(0.7),
@@ -294,7 +295,7 @@ mod tests {
     #[test]
     fn only_a_live_process_writes_rows_and_ends_them() {
         let subject = SubjectKey::Agent { tenant: String::new(), session_id: "s".into(), agent_id: "main".into() };
-        let none = InForce { verdicts: &[], epoch: 1, seq: 1 };
+        let none = InForce { verdicts: &[], stop: None, epoch: 1, seq: 1 };
         let verdict = [verdict()];
         let some = InForce { verdicts: &verdict, ..none };
         for row in [none, some] {

@@ -70,11 +70,11 @@ impl Shares {
 /// The order of a task's counters.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    order: [SortedKeys; 2],
+    order: [SortedKeys; CounterKind::COUNT],
     /// How many of each kind; `None` = to be read.
-    counts: Versioned<Option<[u64; 2]>>,
+    counts: Versioned<Option<[u64; CounterKind::COUNT]>>,
     /// By kind; `None` = not needed yet.
-    shares: [Option<Shares>; 2],
+    shares: [Option<Shares>; CounterKind::COUNT],
     /// Something of the task's swarm state changed since the last commit.
     is_touched: bool,
 }
@@ -85,18 +85,20 @@ impl Seen {
             order: [
                 SortedKeys::new(KeyFamily::SwarmSeen, &[CounterKind::Swarm as u8]),
                 SortedKeys::new(KeyFamily::SwarmSeen, &[CounterKind::Fleet as u8]),
+                SortedKeys::new(KeyFamily::SwarmSeen, &[CounterKind::Budget as u8]),
             ],
             counts: Versioned::default(),
-            shares: [None, None],
+            shares: [None, None, None],
             is_touched: false,
         }
     }
 
     fn order(&mut self, kind: CounterKind) -> &mut SortedKeys {
-        let [swarm, fleet] = &mut self.order;
+        let [swarm, fleet, budget] = &mut self.order;
         match kind {
             CounterKind::Swarm => swarm,
             CounterKind::Fleet => fleet,
+            CounterKind::Budget => budget,
         }
     }
 
@@ -105,12 +107,13 @@ impl Seen {
         Ok(*count_of(self.load(store, task)?, kind))
     }
 
-    fn load(&mut self, store: &impl StateStore, task: TaskId) -> Result<&mut [u64; 2], StoreError> {
+    fn load(&mut self, store: &impl StateStore, task: TaskId) -> Result<&mut [u64; CounterKind::COUNT], StoreError> {
         if self.counts.is_none() {
             let stored = store.get(task, &swarm::counts_key())?;
-            self.counts = Versioned::new(Some(stored.map_or(Ok([0; 2]), |bytes| swarm::decode_counts(&bytes))?));
+            self.counts =
+                Versioned::new(Some(stored.map_or(Ok([0; CounterKind::COUNT]), |bytes| swarm::decode_counters(&bytes))?));
         }
-        Ok(self.counts.get_or_insert([0; 2]))
+        Ok(self.counts.get_or_insert([0; CounterKind::COUNT]))
     }
 
     /// A subject was seen: for the first time (`was` is `None`), or again. Returns the time it stands under.
@@ -214,7 +217,7 @@ impl Uncommitted for Seen {
         if let Some(counts) = *self.counts
             && self.counts.is_changed()
         {
-            out.push(Change { task, key: swarm::counts_key(), value: Some(swarm::encode_counts(counts)?) });
+            out.push(Change { task, key: swarm::counts_key(), value: Some(swarm::encode_counters(counts)?) });
         }
         Ok(())
     }
@@ -232,11 +235,12 @@ impl Uncommitted for Seen {
     }
 }
 
-const fn count_of(counts: &mut [u64; 2], kind: CounterKind) -> &mut u64 {
-    let [swarm, fleet] = counts;
+const fn count_of(counts: &mut [u64; CounterKind::COUNT], kind: CounterKind) -> &mut u64 {
+    let [swarm, fleet, budget] = counts;
     match kind {
         CounterKind::Swarm => swarm,
         CounterKind::Fleet => fleet,
+        CounterKind::Budget => budget,
     }
 }
 

@@ -48,7 +48,8 @@ words! {
     /// Kind of an event.
     Kind {
         ToolCall = "tool_call", ToolResult = "tool_result", Tool = "tool", Message = "message", SessionStart = "session_start",
-        SessionEnd = "session_end", Progress = "progress", Reset = "reset", Ack = "ack"
+        SessionEnd = "session_end", Progress = "progress", Reset = "reset", Ack = "ack", Stop = "stop",
+        Release = "release", Answer = "answer"
     }
     /// How a transaction ended.
     Ended { Committed = "committed", Aborted = "aborted", Unknown = "unknown", Fenced = "fenced" }
@@ -256,6 +257,8 @@ stats! {
         panics: u64 = one;
         /// Agents a `reset` of a session did not reach ([`loopwarden_core::limits::RESET_AGENTS_MAX`]).
         limit_reset_agents: u64 = one;
+        /// Stops not taken because a task had [`loopwarden_core::limits::STOPS_MAX`] of them.
+        limit_stops: u64 = one;
         /// Texts cut while decoding.
         limit_texts: u64 = one;
         /// Dead letters whose value did not fit ([`loopwarden_core::limits::DEAD_LETTER_BYTES_MAX`]).
@@ -283,6 +286,9 @@ stats! {
         loop_cost_micro_usd: u64 = one of loop_cost_micro_usd,
             "loop_cost_usd_total" [] "Cost in the usage of these events"
             |stats| vec![(Vec::new(), Value::Number(stats.loop_cost_micro_usd as f64 / 1e6))];
+        unpriced_tokens: u64 = one,
+            "unpriced_tokens_total" [] "Tokens in the usage of events without a cost whose model has no price, where the policy has prices"
+            |stats| one(stats.unpriced_tokens);
         cache: [u64; LookUp::WORDS.len()] = list,
             "session_cache_total" ["result"] "Look-ups in the cache" |stats| list(LookUp::WORDS, &stats.cache);
     }
@@ -290,7 +296,10 @@ stats! {
         "session_turnover_total" ["how"] "Sessions begun, and forgotten, since the start"
             |stats| list(&["begun", "forgotten"], &[stats.sessions_begun, stats.sessions_forgotten]);
         "limit_hits_total" ["limit"] "What a bound dropped" |stats| list(
-            &["reset_agents", "texts", "dead_letters", "blocks", "swarm_keys", "swarm_workers", "swarm_steps", "swarm_late", "swarm_lag"],
+            &[
+                "reset_agents", "texts", "dead_letters", "blocks", "swarm_keys", "swarm_workers", "swarm_steps", "swarm_late",
+                "swarm_lag", "stops",
+            ],
             &[
                 stats.limit_reset_agents,
                 stats.limit_texts,
@@ -301,6 +310,7 @@ stats! {
                 stats.limit_swarm_steps,
                 stats.swarm_late,
                 stats.limit_swarm_lag,
+                stats.limit_stops,
             ],
         );
     }

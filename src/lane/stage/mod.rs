@@ -1,5 +1,6 @@
 //! One record's way through a stage: from bytes to effects in the overlay.
 
+pub(crate) mod budgets;
 pub(crate) mod context;
 pub(crate) mod effects;
 pub(crate) mod feed;
@@ -8,4 +9,5 @@ pub(crate) mod poison;
 pub(crate) mod processor;
 pub(crate) mod reset;
 pub(crate) mod session;
+pub(crate) mod stop;
 pub(crate) mod swarm;

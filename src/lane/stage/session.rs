@@ -44,7 +44,10 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         } else {
             match record.decode() {
                 Err(rejected) => self.dead_letter(record, &rejected)?,
-                Ok(event) => self.event(record, &event)?,
+                Ok(mut event) => {
+                    self.work.overlay.stats.unpriced_tokens += self.work.machine.policy().prices.fill(&mut event);
+                    self.event(record, &event)?;
+                }
             }
         }
         self.work.overlay.note_record(self.id.stage, record.value.map_or(0, <[u8]>::len));
@@ -81,6 +84,16 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             watermark: self.task.now.watermark,
         };
         let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
+        if event.kind.stop_scope().is_some() {
+            // In another partition its release would not find it.
+            if record.meta.key.is_some_and(|key| key != event.session_id.as_bytes()) {
+                return self.dead_letter(record, &Rejected::at(Reason::BadValue, "session_id"));
+            }
+            self.act(event, place, cause)?;
+            self.task.window.note_event();
+            count_event(&mut self.work.overlay.stats, record, event, &self.work.settings);
+            return Ok(());
+        }
         // The sender of a reset that a commit has cut in two has it already.
         let mut reaches_others = true;
         if self.task.halfway != Some(record.meta.offset) {
@@ -134,6 +147,10 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         let Some(kind) = TimerKind::from_number(timer.kind) else { return Ok(()) };
         if self.id.stage == TaskStage::Swarm {
             return self.fire_counter(timer, kind, bytes, record.meta.offset.0);
+        }
+        if kind == TimerKind::Stop {
+            let cause = Cause { offset: record.meta.offset.0, at: timer.due, record_time: timer.due };
+            return self.fire_stop(&timer, cause);
         }
         let id = if let Some(id) = self.work.cache.find_key(self.id, timer.subject) {
             id
@@ -211,6 +228,9 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             for call in effects.counts.drain(..) {
                 self.work.overlay.bytes += self.work.overlay.sums.add(call, machine.policy());
             }
+            for used in effects.uses.drain(..) {
+                self.work.overlay.bytes += self.work.overlay.sums.add_use(used);
+            }
             if let Some(reset) = effects.swarm_reset.take() {
                 self.work.overlay.bytes += self.work.overlay.sums.reset(reset, cause.record_time);
             }
@@ -248,11 +268,11 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         Ok(())
     }
 
-    /// Counts an event; false where its tenant has had its share. A reset is never refused: it lifts blocks.
+    /// Counts an event; false where its tenant has had its share. An act of a person is never refused.
     fn is_within_limit(&mut self, event: &Event<'_>) -> Result<bool, Stop> {
         let tenant = event.tenant.as_deref().unwrap_or_default();
         let limit = self.work.machine.policy().tenants.events_per_minute(tenant);
-        match limit.filter(|_| !matches!(event.kind, EventKind::Reset(_))) {
+        match limit.filter(|_| !event.kind.is_act()) {
             Some(limit) => Ok(self.task.tenants.admits((tenant, limit), event.record_time, &self.work.store, self.id)?),
             None => Ok(true),
         }
@@ -289,6 +309,9 @@ fn count_event(stats: &mut Stats, record: &Record<'_>, event: &Event<'_>, settin
         EventKind::Progress => (Kind::Progress, true, true),
         EventKind::Reset(_) => (Kind::Reset, true, true),
         EventKind::Ack(_) => (Kind::Ack, true, true),
+        EventKind::Stop(_) => (Kind::Stop, true, true),
+        EventKind::Release(_) => (Kind::Release, true, true),
+        EventKind::Answer(_) => (Kind::Answer, true, true),
     };
     bump(&mut stats.events, kind as usize);
     let has = [

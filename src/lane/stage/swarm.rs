@@ -16,7 +16,7 @@ use loopwarden_state::{KeyFamily, StateStore, StoreError, TimerKey, swarm};
 
 use crate::encode::InForce;
 use crate::memory::counters::CounterId;
-use crate::stage::context::{RecordContext, Stop};
+use crate::stage::context::{Cause, RecordContext, Stop};
 use crate::stage::effects::{move_timers, send_commands};
 use crate::stage::poison::{Culprit, guarded};
 use crate::stage::processor::Machine;
@@ -26,6 +26,7 @@ use crate::sums::aggregates::SUM_BYTES;
 const SPARED_MAX: usize = 4;
 
 /// A record of `swarm-counts`, read.
+#[expect(clippy::large_enum_variant, reason = "nearly all are reports")]
 enum Incoming {
     Report(SwarmCallKey, SwarmReport),
     Reset(EventTime),
@@ -35,7 +36,7 @@ impl Incoming {
     /// How late it is with it: the time of the last call in it, or of the reset.
     fn time(&self) -> EventTime {
         match self {
-            Self::Report(_, report) => report.entries.iter().map(|entry| entry.last).max().unwrap_or(report.record_time),
+            Self::Report(_, report) => report.last().unwrap_or(report.record_time),
             Self::Reset(time) => *time,
         }
     }
@@ -43,7 +44,10 @@ impl Incoming {
     /// Calls in it.
     fn calls(&self) -> u64 {
         match self {
-            Self::Report(_, report) => report.entries.iter().map(|entry| u64::from(entry.calls)).sum(),
+            Self::Report(_, report) => {
+                let used = report.used.map_or(0, |window| window.used.calls);
+                report.entries.iter().map(|entry| u64::from(entry.calls)).fold(used, u64::saturating_add)
+            }
             Self::Reset(_) => 0,
         }
     }
@@ -77,18 +81,11 @@ fn header<'a>(record: &Record<'a>, name: &str) -> Option<&'a [u8]> {
     record.meta.headers.iter().find(|(found, _)| *found == name)?.1
 }
 
-/// What caused an input of a counter.
-#[derive(Clone, Copy)]
-struct Cause {
-    offset: u64,
-    at: EventTime,
-    record_time: EventTime,
-}
-
 const fn kind_of(key: &SwarmCallKey) -> CounterKind {
     match key {
         SwarmCallKey::Swarm { .. } => CounterKind::Swarm,
         SwarmCallKey::Fleet { .. } => CounterKind::Fleet,
+        SwarmCallKey::Budget { .. } => CounterKind::Budget,
     }
 }
 
@@ -168,20 +165,22 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             let watermark = self.task.now.watermark;
             // What the slowest source would still have let pass.
             let released = self.work.settings.sources().map_or(watermark, |_| self.task.sources.released());
-            let (mut late, mut lagging) = (0, 0);
-            report.entries.retain(|entry| {
-                let dies = entry.pane.plus_ms(life_ms);
+            let (mut late, mut lagging) = (0_u64, 0_u64);
+            let mut is_in_time = |start: EventTime, calls: u64| {
+                let dies = start.plus_ms(life_ms);
                 match () {
                     () if dies > watermark => return true,
-                    () if dies > released => lagging += u64::from(entry.calls),
-                    () => late += u64::from(entry.calls),
+                    () if dies > released => lagging = lagging.saturating_add(calls),
+                    () => late = late.saturating_add(calls),
                 }
                 false
-            });
+            };
+            report.entries.retain(|entry| is_in_time(entry.pane, u64::from(entry.calls)));
+            report.used = report.used.filter(|window| is_in_time(window.start, window.used.calls));
             self.work.overlay.stats.swarm_late += late;
             self.work.overlay.stats.limit_swarm_lag += lagging;
         }
-        if report.entries.is_empty() {
+        if report.entries.is_empty() && report.used.is_none() {
             return Ok(());
         }
         let id = (self.id, key);
@@ -193,7 +192,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             let floor = self.work.counters.floor(&(self.id, reset_key(&swarm)), &self.work.store)?;
             self.work.counters.get(place)?.counter.floor = floor.map(|floor| floor.time);
         }
-        let at = report.entries.iter().map(|entry| entry.last).max().unwrap_or_default().max(report.record_time);
+        let at = report.last().unwrap_or_default().max(report.record_time);
         let cause = Cause { offset: record.meta.offset.0, at, record_time: report.record_time };
         let culprit = || Culprit::Record(record.meta.offset.0);
         self.apply_counter((place, &id.1), of, SwarmInput::Report(report), cause, culprit)
@@ -293,7 +292,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         self.apply_counter((place, &id.1), &of, SwarmInput::Timer(kind, timer.due), cause, culprit)
     }
 
-    fn apply_counter(
+    pub(super) fn apply_counter(
         &mut self,
         (place, key): (CounterId, &[u8]),
         of: &SwarmCallKey,
@@ -308,9 +307,12 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         let had_verdicts = !entry.counter.verdicts.is_empty();
         // A pane that is gone afterwards is not written.
         let touched: Vec<EventTime> = match &input {
-            SwarmInput::Report(report) => report.entries.iter().map(|entry| engine.pane_of(of, entry.pane)).collect(),
+            SwarmInput::Report(report) => {
+                let starts = report.entries.iter().map(|entry| entry.pane).chain(report.used.map(|window| window.start));
+                starts.map(|start| engine.pane_of(of, start)).collect()
+            }
             SwarmInput::Reset(_) => entry.counter.panes.keys().copied().collect(),
-            SwarmInput::Timer(..) => Vec::new(),
+            SwarmInput::Timer(..) | SwarmInput::Compare => Vec::new(),
         };
         let is_applied = guarded(|| engine.apply(of, &mut entry.counter, input, effects)).is_ok();
         let counter = &entry.counter;
@@ -360,6 +362,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         let keys_max = self.work.swarm.keys_max(match kind {
             CounterKind::Swarm => Detector::SwarmRepeat,
             CounterKind::Fleet => Detector::FleetRate,
+            CounterKind::Budget => Detector::Budget,
         });
         let mut spared = 0;
         while self.task.seen.count(kind, &self.work.store, self.id)? > keys_max {

@@ -1,6 +1,6 @@
 //! What session tasks add up for the swarm stage between two commits: partial aggregates, and the resets between them.
 
-use loopwarden_core::engine::{SwarmCall, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, SwarmSums};
+use loopwarden_core::engine::{BudgetUse, SwarmCall, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, SwarmSums};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::limits::REPORT_BYTES;
 use loopwarden_core::policy::Policy;
@@ -41,6 +41,11 @@ impl Sums {
     pub(crate) fn add(&mut self, call: SwarmCall, policy: &Policy) -> usize {
         let bytes = SUM_BYTES + call.session_id.len() + call.agent_id.len() + call.tool.len();
         if self.sums.add(policy, call) { bytes } else { 0 }
+    }
+
+    /// Adds what was used of a budget. Returns the bytes it takes.
+    pub(crate) fn add_use(&mut self, used: BudgetUse) -> usize {
+        if self.sums.add_use(used) { SUM_BYTES } else { 0 }
     }
 
     /// Calls of a swarm up to a time no longer count. Returns the bytes it takes.
@@ -86,8 +91,8 @@ fn split(report: SwarmReport) -> Vec<SwarmReport> {
     if report.entries.iter().map(bytes_of).sum::<usize>() < REPORT_BYTES {
         return vec![report];
     }
-    let SwarmReport { tool, recipe, record_time, entries } = report;
-    let part = |entries| SwarmReport { tool: tool.clone(), recipe: recipe.clone(), record_time, entries };
+    let SwarmReport { tool, recipe, record_time, entries, .. } = report;
+    let part = |entries| SwarmReport { tool: tool.clone(), recipe: recipe.clone(), record_time, entries, used: None };
     let (mut parts, mut current, mut bytes) = (Vec::new(), Vec::new(), 0);
     for entry in entries {
         bytes += bytes_of(&entry);
@@ -124,6 +129,7 @@ mod tests {
             recipe: IdentityRecipe::Args(CallRules::default()),
             record_time: EventTime(9),
             entries: (0..5_000).map(entry).collect(),
+            used: None,
         };
         let parts = split(report.clone());
         assert!(parts.len() > 5);

@@ -61,6 +61,14 @@ pub struct Standing {
     pub more: bool,
 }
 
+/// Agents that a stop would bind, as of the last commit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Matching {
+    pub agents: u64,
+    /// Whether there may be others: no more than so many sessions are looked at.
+    pub more: bool,
+}
+
 /// A question to a lane. The answer is dropped where nobody waits for it any more.
 #[derive(Debug)]
 pub enum Ask {
@@ -78,6 +86,14 @@ pub enum Ask {
         swarm_id: String,
         /// Where the answer goes.
         reply: SyncSender<Result<Vec<CounterView>, StoreError>>,
+    },
+    /// Whom operators stop, as far as its tasks hold them: their state rows; at most [`HTTP_ROWS_MAX`](loopwarden_core::limits::HTTP_ROWS_MAX).
+    Stops(SyncSender<Result<Vec<Standing>, StoreError>>),
+    /// How many agents of its tasks a stop would bind.
+    Matching {
+        subject: SubjectKey,
+        /// Where the answer of this lane goes.
+        reply: SyncSender<Result<Vec<Matching>, StoreError>>,
     },
     /// What is in force for whom its tasks hold, in one piece; at most [`HTTP_ROWS_MAX`](loopwarden_core::limits::HTTP_ROWS_MAX) rows.
     Standing(SyncSender<Result<Vec<Standing>, StoreError>>),

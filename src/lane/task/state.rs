@@ -1,6 +1,6 @@
 //! A task in one of its states, and what a running one consists of.
 
-use loopwarden_core::event::{EventTime, NextOffset, RecordOffset, TaskId};
+use loopwarden_core::event::{EventTime, NextOffset, RecordOffset, Stage, TaskId};
 use loopwarden_core::policy::Policy;
 use loopwarden_state::{Change, Position, StoreError};
 
@@ -10,6 +10,7 @@ use crate::sums::sources::{Reading, Sources};
 use crate::task::census::Census;
 use crate::task::lease::Lease;
 use crate::task::share::Share;
+use crate::task::stops::Stops;
 use crate::task::timers::TimerQueue;
 use crate::task::uncommitted::{Uncommitted, Versioned};
 
@@ -41,11 +42,15 @@ pub struct Running {
     pub(crate) tenants: Share,
     /// Dead letters of senders that hold their records.
     pub(crate) letters: Share,
+    /// Whom operators stop, in a task of the session stage.
+    pub(crate) stops: Stops,
     pub(crate) window: Versioned<DeadLetterWindow>,
     /// What a task of the session stage says of its source watermark.
     pub(crate) reading: Reading,
     /// What a task of the swarm stage knows of all of them.
     pub(crate) sources: Versioned<Sources>,
+    /// Another policy decides than before: the budgets of a task of the swarm stage are to be compared with it, from this key on.
+    pub(crate) compares_budgets: Versioned<Option<Vec<u8>>>,
     /// The Position itself must be committed before anything else (first start, rule R5).
     pub(crate) is_unwritten: bool,
     /// A reset that reaches more agents than one commit takes: its record is read again, and only the agents tell how far it got.
@@ -84,8 +89,10 @@ impl Task<Restoring> {
             census: Census::default(),
             tenants: Share::of_events(),
             letters: Share::of_letters(),
+            stops: Stops::default(),
             window: Versioned::default(),
             reading: Reading::default(),
+            compares_budgets: Versioned::default(),
             is_unwritten,
             halfway: None,
         };
@@ -118,6 +125,7 @@ impl Task<Running> {
             }
         }
         if before != hash && before != [0; 32] {
+            self.state.compares_budgets = Versioned::new((self.id.stage == Stage::Swarm).then(Vec::new));
             tracing::info!(task = %self.id, next = %self.state.next(), policy = %policy.hash, profile = policy.profile,
                 "another policy is in force");
         }
@@ -151,9 +159,9 @@ impl Running {
     }
 
     /// All that changes between two commits, besides the Position; in the order in which a commit writes it.
-    fn parts(&mut self) -> [&mut dyn Uncommitted; 8] {
-        let Self { timers, seen, census, tenants, letters, window, reading, sources, .. } = self;
-        [timers, seen, census, tenants, letters, window, reading, sources]
+    fn parts(&mut self) -> [&mut dyn Uncommitted; 10] {
+        let Self { timers, seen, census, tenants, letters, stops, window, reading, sources, compares_budgets, .. } = self;
+        [timers, seen, census, tenants, letters, stops, window, reading, sources, compares_budgets]
     }
 
     /// Gives away what the store lacks, but the Position.

@@ -95,6 +95,11 @@ impl Tasks {
         }
     }
 
+    /// A task whose budgets are to be compared with another policy.
+    pub(crate) fn compares_budgets(&self) -> Option<TaskId> {
+        self.running().find(|(_, task)| task.compares_budgets.is_some()).map(|(id, _)| id)
+    }
+
     /// Takes a task that the log has assigned.
     pub(crate) fn insert(&mut self, id: TaskId) {
         self.slots.insert(id, Slot::Waiting);

@@ -29,6 +29,11 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 drop(reply.try_send(agents));
             }
             Ask::Swarm { tenant, swarm_id, reply } => drop(reply.try_send(self.counters_of(&tenant, &swarm_id))),
+            Ask::Stops(reply) => drop(reply.try_send(self.stops().map(|found| vec![found]))),
+            Ask::Matching { subject, reply } => {
+                let found = self.work.cache.write_back(&mut self.work.store).and_then(|()| self.matching(&subject));
+                drop(reply.try_send(found.map(|found| vec![found])));
+            }
             Ask::Standing(reply) => {
                 let found = self.work.cache.write_back(&mut self.work.store).and_then(|()| self.in_force());
                 drop(reply.try_send(found.map(|found| vec![found])));
@@ -107,13 +112,16 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 left -= 1;
                 let timer = TimerKey::decode(key);
                 let kind = timer.and_then(|timer| TimerKind::from_number(timer.kind));
-                if let (Some(timer), Some(TimerKind::Verdicts | TimerKind::SwarmVerdicts)) = (timer, kind) {
-                    subjects.push(timer.subject.to_vec());
+                if let (Some(timer), Some(kind @ (TimerKind::Verdicts | TimerKind::SwarmVerdicts | TimerKind::Stop))) =
+                    (timer, kind)
+                {
+                    subjects.push((timer.subject.to_vec(), kind));
                 }
                 ControlFlow::Continue(())
             })?;
-            for key in subjects {
-                found.rows.extend(self.row_of(id, &key)?);
+            for (key, kind) in subjects {
+                let row = if kind == TimerKind::Stop { self.stop_row(id, &key)? } else { self.row_of(id, &key)? };
+                found.rows.extend(row);
             }
         }
         Ok(found)

@@ -95,7 +95,7 @@ fn open_as(
 }
 
 fn source(tenants: Tenants) -> Grant {
-    Grant { tenants, may_report: true, may_reset: false, actor: None }
+    Grant { tenants, may_report: true, may_act: false, actor: None }
 }
 
 fn feed(broker: &MemoryBroker, number: u64, dice: &mut Dice) {

@@ -26,13 +26,14 @@ use crate::foreign::processor::Foreign;
 use crate::metrics::stats::Stats;
 use crate::restore::workers::{Answer, Restorer};
 use crate::settings::{Clock, LaneSettings};
-use crate::stage::context::{Interrupt, Work};
+use crate::stage::context::{Interrupt, RecordContext, Stop, Work};
 use crate::stage::poison::{KillerFile, Suspect};
 use crate::stage::processor::Machine;
 use crate::sums::sources::SourcePacing;
 use crate::task::lease::Leases;
 use crate::task::query::Ask;
 use crate::task::tasks::Tasks;
+use crate::task::uncommitted::Versioned;
 use crate::thread::exit::Exit;
 use crate::thread::health::Health;
 use crate::thread::pace::Keeping;
@@ -77,6 +78,8 @@ enum LaneEvent {
     Restored(Answer),
     /// The former owner in this process let go of a task.
     Leased(TaskId),
+    /// Budgets of a task are to be compared with another policy.
+    Compare(TaskId),
     /// It is time to commit.
     CommitDue,
     /// The pause after an aborted commit is over.
@@ -239,6 +242,11 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             return LaneEvent::Leased(id);
         }
         let now_ms = clock.mono_ms();
+        if self.phase == Phase::Feeding
+            && let Some(id) = self.tasks.compares_budgets()
+        {
+            return LaneEvent::Compare(id);
+        }
         let mut wait_ms = self.settings.poll_ms_max;
         match &self.phase {
             Phase::Feeding => match self.commit_due_in(now_ms) {
@@ -299,6 +307,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             LaneEvent::Ordered(order) => self.on_order(order, clock)?,
             LaneEvent::Restored(answer) => self.on_restored(answer, clock)?,
             LaneEvent::Leased(id) => self.tasks.restore(id),
+            LaneEvent::Compare(id) => self.compare_budgets(id, clock)?,
             LaneEvent::CommitDue => self.commit(clock)?,
             LaneEvent::Resume => self.resume(clock)?,
             LaneEvent::ReopenDue => self.reopen(clock)?,
@@ -342,6 +351,25 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 self.log.pause(id).or_else(|error| self.on_log_error(error, clock))
             }
             Interrupt::Store(error) => Err(Exit::Store(error)),
+        }
+    }
+
+    fn compare_budgets(&mut self, id: TaskId, clock: &dyn Clock) -> Result<(), Exit> {
+        let Self { work, tasks, .. } = self;
+        let Some(task) = tasks.get_mut(id) else { return Ok(()) };
+        match (RecordContext { id, task, work }).compare_budgets() {
+            Ok(()) => Ok(()),
+            Err(Stop::Store(error)) => Err(Exit::Store(error)),
+            Err(Stop::Full | Stop::Tripped(_)) => self.commit(clock),
+            Err(Stop::Panicked(_)) => {
+                tracing::error!(task = %id, "comparing budgets with another policy panicked; each is compared when it is used next");
+                self.stats.panics += 1;
+                self.rewind(clock)?;
+                if let Some(task) = self.tasks.get_mut(id) {
+                    task.compares_budgets = Versioned::default();
+                }
+                Ok(())
+            }
         }
     }
 

@@ -4,8 +4,9 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::cli::args::{
-    CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, FitArgs, HealthcheckArgs, InspectCommand, LogArgs, MannerArgs, MapArgs,
-    PlainFormat, ReplayArgs, ResetCommand, RunArgs, SchemaCommand, TestArgs, TopicsCommand, TuneArgs,
+    AnswerArgs, CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, FitArgs, HealthcheckArgs, InspectCommand, LogArgs, MannerArgs,
+    MapArgs, PlainFormat, ReleaseArgs, ReplayArgs, ResetCommand, RunArgs, SchemaCommand, StopArgs, TestArgs, TopicsCommand,
+    TuneArgs,
 };
 use crate::cli::doctor::DoctorArgs;
 use crate::cli::guard::GuardArgs;
@@ -78,6 +79,19 @@ pub enum Command {
         #[command(subcommand)]
         command: ResetCommand,
     },
+    /// Stop agents at once, for a while: every call of theirs is refused, wherever a guard answers
+    #[command(after_long_help = "\
+Examples:
+  loopwarden stop --session sess-42 --reason \"deletes files\" --for 30m
+  loopwarden stop --tenant acme --reason \"runaway fan-out\" --for 2h --dry-run
+  loopwarden stop --all --reason \"incident 7\" --for 15m --yes --config loopwarden.toml
+
+What detectors have placed stays as it is beneath: `release`, or the end, restores exactly that.")]
+    Stop(StopArgs),
+    /// Let agents go on that were stopped: what was in force before the stop is again
+    Release(ReleaseArgs),
+    /// Answer the commands of an episode: right, a false alarm, or allowed for a while
+    Answer(AnswerArgs),
     /// Fit the weights of evidence on labelled sessions, and write a policy
     Fit(FitArgs),
     /// Sweep thresholds over a grid: loops found against false alarms

@@ -11,7 +11,7 @@ use loopwarden_kafka::admin::growth::Grower;
 use loopwarden_lab::report::{counted, grouped};
 use loopwarden_log::Flow;
 use loopwarden_settings::Config;
-use loopwarden_state::rekey::{Rekeying, first_position, moves_to, moving, position};
+use loopwarden_state::rekey::{Rekeying, first_position, moves_to, moving, moving_stops, position};
 use loopwarden_state::{Change, Growth, LoadBatch, RocksOptions, RocksStore, StateKey, StateStore, StoreError, StoreOwner};
 
 use crate::cli::args::GrowArgs;
@@ -270,6 +270,12 @@ impl Work {
             let changes = rekeying.finish(&self.store)?;
             self.commit(changes)?;
         }
+        let mut stops = Rekeying::default();
+        for (key, to) in moving_stops(&self.store, growth, partition)? {
+            stops.add_stop(&self.store, &key, partition, to)?;
+        }
+        let changes = stops.finish(&self.store)?;
+        self.commit(changes)?;
         output::line(&format!("partition {partition} is done"))
     }
 

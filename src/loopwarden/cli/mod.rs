@@ -1,5 +1,6 @@
 //! The command line: arguments, a command each, exit codes.
 
+mod answer;
 pub mod args;
 pub mod check;
 pub mod command_line;
@@ -16,6 +17,7 @@ pub mod init;
 pub mod inspect;
 pub mod map;
 pub mod mcp_proxy;
+pub mod operate;
 pub mod replay;
 pub mod reset;
 pub mod run;
@@ -87,6 +89,9 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Replay(args) => replay::run(args, log),
         Command::Inspect { command } => inspect::run(command, log),
         Command::Reset { command } => reset::run(command, log),
+        Command::Stop(args) => operate::stop(args, log),
+        Command::Release(args) => operate::release(args, log),
+        Command::Answer(args) => answer::run(args, log),
         Command::Fit(args) => fit::run(args, log),
         Command::Tune(args) => tune::run(args, log),
         Command::Test(args) => test::run(args),

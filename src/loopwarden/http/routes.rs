@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodRouter, any, get, post, put};
+use axum::routing::{MethodRouter, any, delete, get, post, put};
 use loopwarden_sources::otlp::Signal;
 
 use crate::http::access::gate::gate;
 use crate::http::access::principal::{Role, Roles};
 use crate::http::access::rule::RouteRule;
 pub use crate::http::access::rule::{Access, Group};
-use crate::http::intake::{events, export, hooks, otlp};
+use crate::http::intake::{events, export, hooks, otlp, stops};
 use crate::http::listener::metrics::OTHER;
 use crate::http::shared::{Process, Shared, Sidecar};
 use crate::http::views::{admin, commands, page, pages, sidecar, state};
@@ -21,6 +21,8 @@ use crate::http::{answer, check};
 const SOURCE: Access = Access::Tenant(Roles::of(&[Role::Source]));
 /// Reports, or resets: what an event is decides which of them it needs.
 const SENDER: Access = Access::Tenant(Roles::of(&[Role::Source, Role::Operator]));
+/// Stops and releases agents of his tenants.
+const ACTOR: Access = Access::Tenant(Roles::of(&[Role::Operator]));
 /// Reads what is of his tenants.
 const READER: Access = Access::Tenant(Roles::of(&[Role::Reader]));
 /// Looks at what is of his tenants, as an operator must before he acts.
@@ -70,7 +72,7 @@ const fn route(method: &'static str, path: &'static str, access: Access, group: 
 
 /// The table.
 #[rustfmt::skip]
-pub const ROUTES: [Route; 34] = [
+pub const ROUTES: [Route; 37] = [
     route("GET", "/", OVERSEER, Group::Admin, Run(|| get(page::page))),
     route("GET", "/livez", Access::Open, Group::Probe, Run(|| get(admin::livez))),
     route("GET", "/readyz", Access::Open, Group::Probe, Run(|| get(admin::readyz))),
@@ -95,6 +97,9 @@ pub const ROUTES: [Route; 34] = [
     route("POST", "/v1/logs", SOURCE, Group::Events, Run(|| otlp::to_log(Some(Signal::Logs)))),
     route("POST", "/v1/metrics", SOURCE, Group::Events, Run(|| otlp::to_log(None))),
     route("GET", "/v1/events", READER, Group::Commands, Run(|| get(export::get))),
+    route("GET", "/v1/stops", LOOKER, Group::Admin, Run(|| get(stops::get))),
+    route("POST", "/v1/stops", ACTOR, Group::Admin, Run(|| post(stops::post))),
+    route("DELETE", "/v1/stops", ACTOR, Group::Admin, Run(|| delete(stops::delete))),
     route("GET", "/v1/commands", READER, Group::Commands, Run(|| get(commands::get))),
     route("GET", "/v1/state/{session_id}", READER, Group::Commands, Run(|| get(state::rows))),
     route("POST", "/v1/check", SOURCE, Group::Checks, Both(|| post(check::post))),

@@ -86,7 +86,7 @@ fn grant(input: &InputConfig) -> Grant {
     let roles = Roles::named(&input.roles());
     let may = |role| roles.meet(Roles::of(&[role]));
     let tenants = input.tenants().map_or(Tenants::ALL, |names| Tenants::only(&names));
-    Grant { tenants, may_report: may(Role::Source), may_reset: may(Role::Operator), actor: None }
+    Grant { tenants, may_report: may(Role::Source), may_act: may(Role::Operator), actor: None }
 }
 
 fn settings(config: &Config, input: &InputConfig) -> ForeignSettings {

@@ -5,10 +5,11 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use loopwarden_core::engine::SubjectKey;
 use loopwarden_core::event::{Reason, partition_of};
 use loopwarden_core::policy::{Detector, Policy};
 use loopwarden_lane::{
-    AgentView, Ask, Clock as _, CounterView, LaneHandle, Numbered, Recent, Standing, SystemClock, TaskState, TaskView,
+    AgentView, Ask, Clock as _, CounterView, LaneHandle, Matching, Numbered, Recent, Standing, SystemClock, TaskState, TaskView,
 };
 use loopwarden_log::clock;
 use loopwarden_log::clock::{Deadline, Stopwatch};
@@ -363,6 +364,18 @@ impl ProcessStatus for ServerState {
         let of_lanes = self.ask_all(Ask::Standing)?;
         let more = of_lanes.iter().any(|found| found.more);
         Ok(Standing { rows: of_lanes.into_iter().flat_map(|found| found.rows).collect(), more })
+    }
+
+    fn stops(&self) -> Result<Standing, Unanswered> {
+        let of_lanes = self.ask_all(Ask::Stops)?;
+        let more = of_lanes.iter().any(|found| found.more);
+        Ok(Standing { rows: of_lanes.into_iter().flat_map(|found| found.rows).collect(), more })
+    }
+
+    fn matching(&self, subject: &SubjectKey) -> Result<Matching, Unanswered> {
+        let of_lanes = self.ask_all(|reply| Ask::Matching { subject: subject.clone(), reply })?;
+        let agents = of_lanes.iter().map(|found| found.agents).sum();
+        Ok(Matching { agents, more: of_lanes.iter().any(|found| found.more) })
     }
 
     fn recent(&self, after: u64) -> (Vec<Numbered>, u64) {

@@ -19,13 +19,14 @@ use crate::limits::{EXPRESSION_BYTES_MAX, RECORD_BYTES_MAX};
 pub const FORM: &str = "mapping";
 
 /// Fields of a native event that a mapping may give; a dot leads into an object. `labels.NAME` is one, too.
-pub const FIELDS: [&str; 31] = [
+pub const FIELDS: [&str; 33] = [
     "id",
     "kind",
     "session_id",
     "tenant",
     "swarm_id",
     "agent.id",
+    "agent.model",
     "time",
     "seq",
     "turn",
@@ -48,17 +49,19 @@ pub const FIELDS: [&str; 31] = [
     "final",
     "state",
     "usage.input_tokens",
+    "usage.cached_tokens",
     "usage.output_tokens",
     "usage.cost_usd",
     "traceparent",
 ];
 /// Fields that are texts: a number for one is written as one.
-const TEXTS: [&str; 11] = [
+const TEXTS: [&str; 12] = [
     "id",
     "session_id",
     "tenant",
     "swarm_id",
     "agent.id",
+    "agent.model",
     "tool",
     "call_id",
     "description",

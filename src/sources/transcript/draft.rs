@@ -55,7 +55,10 @@ impl Answer {
 /// Tokens and cost of a model's reply.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Spent {
+    /// Those of a cache among them.
     pub(crate) input_tokens: u64,
+    /// Input tokens that were read from a cache.
+    pub(crate) cached_tokens: u64,
     pub(crate) output_tokens: u64,
     pub(crate) cost_usd: f64,
 }
@@ -64,6 +67,8 @@ pub(crate) struct Spent {
 #[derive(Serialize)]
 struct Usage {
     #[serde(skip_serializing_if = "Option::is_none")]
+    cached_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     cost_usd: Option<f64>,
     input_tokens: u64,
     output_tokens: u64,
@@ -71,13 +76,19 @@ struct Usage {
 
 impl Spent {
     fn usage(self) -> Usage {
-        let Self { input_tokens, output_tokens, cost_usd } = self;
-        Usage { cost_usd: (cost_usd > 0.0).then(|| (cost_usd * 1e6).round() / 1e6), input_tokens, output_tokens }
+        let Self { input_tokens, cached_tokens, output_tokens, cost_usd } = self;
+        Usage {
+            cached_tokens: Some(cached_tokens).filter(|tokens| *tokens > 0),
+            cost_usd: (cost_usd > 0.0).then(|| (cost_usd * 1e6).round() / 1e6),
+            input_tokens,
+            output_tokens,
+        }
     }
 
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
             cost_usd: self.cost_usd + other.cost_usd,
         }

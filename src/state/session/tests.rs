@@ -1,6 +1,6 @@
 //! Heads read back, hostile bytes are refused, and a ring of another size keeps its newest steps.
 
-use loopwarden_core::engine::{Action, Advice, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
+use loopwarden_core::engine::{Action, Advice, Exemption, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
 use loopwarden_core::event::Stage;
 use loopwarden_core::identity::{CallRules, Hash128};
 use loopwarden_core::policy::Detector;
@@ -130,12 +130,14 @@ prop_compose! {
         verdicts in proptest::collection::vec(verdicts(), 0..3),
         dues in [due(), due(), due()],
         (has_ended, loops_total) in any::<(bool, u64)>(),
+        exempt in proptest::collection::vec(any::<(u64, i64)>(), 0..16),
         pending_nudge in proptest::option::of((detectors(), wide()).prop_map(|(detector, call)| PendingNudge { detector, call })),
     ) -> Head {
         Head {
             epoch, live_seq, shadow_seq, time: EventTime(time), lag_ms, swarm_id: swarm_id.into(), world, producer_seq, pending_turn,
             recent_events, sent_texts, user_texts, user_words, streaks, episodes, shadow_episodes, verdicts: verdicts.into(),
             timers: TimerTable::restored(TimerKind::OF_SESSION.into_iter().zip(dues)), has_ended, policy, loops_total, pending_nudge,
+            exempt: exempt.into_iter().map(|(identity, until)| Exemption { identity: Hash64(identity), until: EventTime(until) }).collect(),
         }
     }
 }
@@ -152,7 +154,7 @@ proptest! {
     #[test]
     fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         if let Some(version) = bytes.first_mut() {
-            *version = *version % 3 + 1;
+            *version = *version % 4 + 1;
         }
         let _ = decode_whole_head(&bytes);
     }

@@ -381,3 +381,51 @@ fn an_interrupted_replay_leaves_a_valid_partial_report() {
         assert!(stderr(&output).contains("stopped before the end"));
     }
 }
+
+/// Agents of a trial: who is sent a command leaves the loop after one call more and works on; who is only watched goes on for nine.
+fn of_a_trial(session: &str, calls_in_loop: u32) -> String {
+    let event = |at: u32| {
+        let in_loop = at < calls_in_loop;
+        serde_json::json!({
+            "id": format!("{session}-{at}"), "kind": "tool", "session_id": session, "tool": "search", "outcome": "ok",
+            "args": { "q": if in_loop { "the same".to_owned() } else { format!("page {at} of {session}") } },
+            "result": if in_loop { "nothing was found here".to_owned() } else { format!("a text about subject {at} in {session}") },
+            "time": format!("2026-01-05T09:{:02}:{:02}Z", at / 60, at % 60), "usage": { "input_tokens": 90, "output_tokens": 10, "cost_usd": 0.5 },
+        })
+    };
+    (0..calls_in_loop + 10).map(|at| format!("{}\n", event(at))).collect()
+}
+
+#[test]
+fn a_trial_shows_what_commands_are_worth_and_equal_arms_show_nothing() {
+    let scratch = Scratch::new("trial");
+    let policy = ["--policy", RULES, "--set", "only=[\"exact_repeat\"]", "--set", "trial.share=0.3", "--set", "trial.salt=\"a\""];
+    let replay = |name: &str, text: &str, more: &[&str]| {
+        json(&[&["replay", &scratch.write(name, text)][..], &policy, more].concat(), exit_code::DONE)
+    };
+    let sessions: Vec<String> = (0..200).map(|at| format!("s{at}")).collect();
+    let equal: String = sessions.iter().map(|session| of_a_trial(session, 12)).collect();
+    let same = replay("equal.ndjson", &equal, &[]);
+    let row = &same["trial"][0];
+    assert_eq!((&row["detector"], &row["advised"]), (&"exact_repeat".into(), &"wait".into()), "{row}");
+    let (treated, control) = (row["treated"].as_u64().unwrap(), row["control"].as_u64().unwrap());
+    assert!(treated + control == 200 && (40..80).contains(&control), "{row}");
+    assert_eq!((&row["calls"], &row["calls_control"]), (&9.0.into(), &9.0.into()), "{row}");
+
+    // The arms, as the commands name them.
+    let file = scratch.write("equal.ndjson", &equal);
+    let commands = stdout(&expect(&[&["replay", &file, "--output", "ndjson"][..], &policy].concat(), exit_code::DONE));
+    let mut arms = std::collections::BTreeMap::new();
+    for command in commands.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        let (session, arm) = (command["session_id"].as_str().unwrap().to_owned(), command["trial"].as_str().unwrap().to_owned());
+        assert_eq!(arms.insert(session, arm.clone()).unwrap_or_else(|| arm.clone()), arm, "one arm a session");
+    }
+    let heeded = sessions.iter().map(|session| of_a_trial(session, if arms[session] == "control" { 12 } else { 4 }));
+    let heeded: String = heeded.collect();
+    let helped = replay("heeded.ndjson", &heeded, &["--lanes", "1"]);
+    let row = &helped["trial"][0];
+    assert_eq!((&row["advised"], &row["calls"], &row["calls_control"]), (&"keep".into(), &1.0.into(), &9.0.into()), "{row}");
+    assert!(row["calls_low"].as_f64().unwrap() < -8.0 && row["calls_high"].as_f64().unwrap() < 0.0, "{row}");
+    assert_eq!(row["treated"], treated, "the arms depend on names alone");
+    assert_eq!(helped["trial"], replay("heeded.ndjson", &heeded, &["--lanes", "4"])["trial"]);
+}

@@ -60,7 +60,7 @@ pub(super) fn address_of(path: &str) -> String {
 
 /// Who gets past the door of each route: nobody known from elsewhere, another user of this host, a source of a tenant, a reader of it, an
 /// operator of all, the person at this host. `+` is an answer of the route itself, whatever it is.
-pub(super) const MATRIX: [(&str, &str, &str); 28] = [
+pub(super) const MATRIX: [(&str, &str, &str); 31] = [
     ("GET", "/", "- - - - + +"),
     ("GET", "/livez", "+ + + + + +"),
     ("GET", "/readyz", "+ + + + + +"),
@@ -85,6 +85,9 @@ pub(super) const MATRIX: [(&str, &str, &str); 28] = [
     ("POST", "/v1/logs", "- - + - - +"),
     ("POST", "/v1/metrics", "- - + - - +"),
     ("GET", "/v1/events", "- - - + - +"),
+    ("GET", "/v1/stops", "- - - + + +"),
+    ("POST", "/v1/stops", "- - - - + +"),
+    ("DELETE", "/v1/stops", "- - - - + +"),
     ("GET", "/v1/commands", "- - - + - +"),
     ("GET", "/v1/state/{session_id}", "- - - + - +"),
     ("POST", "/v1/check", "- - + - - +"),

@@ -1,5 +1,6 @@
 //! The listener: the real binary over a plain socket, and the route table with a process that has no lanes.
 
+mod answers;
 mod chat;
 mod check;
 pub(crate) mod client;
@@ -13,6 +14,7 @@ mod readme;
 mod reload;
 mod same;
 mod sidecar;
+mod stops;
 mod table;
 mod watch;
 mod webhooks;

@@ -3,10 +3,10 @@
 pub use crate::detect::Advice;
 use crate::detect::Step;
 use crate::engine::subject::{SEPARATOR, SubjectKey};
-use crate::event::EventTime;
+use crate::event::{EventTime, StopScope};
 pub use crate::identity::IdentityRecipe;
 use crate::identity::{Hash128, hash_parts};
-use crate::policy::Detector;
+use crate::policy::{Arm, Detector};
 
 /// Deterministic id: the first 16 bytes of a SHA-256 (rule K1). Same input, same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -54,6 +54,12 @@ pub enum ReasonCode {
     SessionEnd,
     /// The policy no longer blocks.
     Policy,
+    /// An operator stopped agents for a while.
+    Stop,
+    /// An operator let them go on.
+    Release,
+    /// A person answered that it is to be let be.
+    Answer,
 }
 
 impl ReasonCode {
@@ -66,6 +72,9 @@ impl ReasonCode {
             Self::SessionStart => "session_start",
             Self::SessionEnd => "session_end",
             Self::Policy => "policy",
+            Self::Stop => "stop",
+            Self::Release => "release",
+            Self::Answer => "answer",
         }
     }
 }
@@ -73,14 +82,18 @@ impl ReasonCode {
 /// Whom a command binds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ScopeKind {
-    /// One agent of a session.
+    /// One agent of a session; of a stop agents of one id, in any session.
     Agent,
-    /// All agents of a session: whoever obeys knows it, the engine does not send it.
+    /// All agents of a session.
     Session,
     /// Every session of a swarm.
     Swarm,
     /// Every session of the tenant.
     Fleet,
+    /// Every session of every tenant.
+    All,
+    /// Every agent of a [`Group`](crate::engine::Group), which the subject names.
+    Group,
 }
 
 impl ScopeKind {
@@ -92,13 +105,29 @@ impl ScopeKind {
             Self::Session => "session",
             Self::Swarm => "swarm",
             Self::Fleet => "fleet",
+            Self::Group => "group",
+            Self::All => "all",
+        }
+    }
+
+    /// Whom a stop of an operator binds.
+    #[must_use]
+    pub const fn of_stop(scope: StopScope) -> Self {
+        match scope {
+            StopScope::Session => Self::Session,
+            StopScope::Agent => Self::Agent,
+            StopScope::Swarm => Self::Swarm,
+            StopScope::Tenant => Self::Fleet,
+            StopScope::All => Self::All,
         }
     }
 
     /// The kind that a word on the wire stands for.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Agent, Self::Session, Self::Swarm, Self::Fleet].into_iter().find(|kind| kind.as_str() == name)
+        [Self::Agent, Self::Session, Self::Swarm, Self::Fleet, Self::All, Self::Group]
+            .into_iter()
+            .find(|kind| kind.as_str() == name)
     }
 }
 
@@ -198,8 +227,10 @@ pub struct Command {
     pub issued_at: EventTime,
     /// After it the command means nothing.
     pub expires_at: EventTime,
-    /// Decided by a detector in mode `shadow`.
+    /// Decided by a detector in mode `shadow`, or about a session in the control arm of a trial.
     pub is_shadow: bool,
+    /// The arm of its session; none without a trial, and where a swarm or the fleet speaks.
+    pub arm: Option<Arm>,
     /// Why.
     pub reason: ReasonCode,
     /// Detectors that agreed.
@@ -279,6 +310,7 @@ impl Command {
             issued_at: origin.issued_at,
             expires_at,
             is_shadow: false,
+            arm: None,
             reason,
             also: Vec::new(),
             confidence: None,

@@ -12,7 +12,7 @@ use crate::engine::session::{Head, PendingNudge, Session};
 use crate::event::{EventKind, EventTime};
 use crate::identity::{argument_names, hash_text};
 use crate::limits::{SENT_TEXTS_MAX, TOOL_NAME_CHARS_SHOWN};
-use crate::policy::{BlockScope, Detector, Policy};
+use crate::policy::{Arm, BlockScope, Detector, Policy};
 
 /// Publishes a decision: as a command, in the episode of its loop, and where it is live on the board of verdicts.
 pub(crate) fn publish(
@@ -47,12 +47,17 @@ pub(crate) fn publish(
         seconds: history.get(finding.first).map(|first| (context.time.0 - first.time.0) / 1000),
     };
     let text = message::text(context.policy, &about, decision.recommended);
-    let origin = context.origin(head.epoch, head.next_seq(track));
+    // What is shadow in both arms compares nothing.
+    let arm = (track == Track::Live).then(|| context.policy.trial.arm(context.tenant(), &context.event.session_id)).flatten();
+    // Episodes are the same in both arms: only what is sent differs.
+    let sent_as = if arm == Some(Arm::Control) { Track::Shadow } else { track };
+    let origin = context.origin(head.epoch, head.next_seq(sent_as));
     let reason = ReasonCode::Detector(finding.detector);
     let begun = Command::new(origin, action, reason, scope, level(decision, blocks_all), expiry(context, decision));
     let command = Command {
         episode: episode.map_or(begun.id, |episode| episode.id),
-        is_shadow: track == Track::Shadow,
+        is_shadow: sent_as == Track::Shadow,
+        arm,
         also: also(findings, finding),
         confidence: Some(decision.fused.map_or(finding.confidence, |fused| fused.combined)),
         summary: text.summary,
@@ -64,7 +69,7 @@ pub(crate) fn publish(
         ..begun
     };
     note_published(context.policy, history, head, decision, &command, out);
-    if track == Track::Live {
+    if sent_as == Track::Live {
         head.loops_total += u64::from(episode.is_none());
         remember_text(head, command.message.as_deref().unwrap_or_default());
         if action == Action::Nudge {

@@ -5,7 +5,7 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::detect::Step;
-use crate::engine::publishing::command::{Action, Command, Verdict};
+use crate::engine::publishing::command::{Action, Command, CommandId, Verdict};
 use crate::event::EventTime;
 use crate::limits::ACTIVE_VERDICTS_MAX;
 use crate::policy::Detector;
@@ -86,11 +86,11 @@ impl Verdicts {
         self.0.extract_if(.., |verdict| verdict.expires_at <= now).collect()
     }
 
-    /// Removes the blocks in force whose detector is meant, with all blocks of their episodes. Returns one of each episode, with the
+    /// Removes the blocks in force that are meant, with all blocks of their episodes. Returns one of each episode, with the
     /// latest expiry.
-    pub(crate) fn unblock(&mut self, now: EventTime, is_meant: impl Fn(Detector) -> bool) -> Vec<Verdict> {
+    pub(crate) fn unblock(&mut self, now: EventTime, is_meant: impl Fn(&Verdict) -> bool) -> Vec<Verdict> {
         let mut lifted: Vec<Verdict> = Vec::new();
-        for block in self.blocks().filter(|block| block.expires_at > now && is_meant(block.detector)) {
+        for block in self.blocks().filter(|block| block.expires_at > now && is_meant(block)) {
             match lifted.iter_mut().find(|known| known.episode == block.episode) {
                 Some(known) => known.expires_at = known.expires_at.max(block.expires_at),
                 None => lifted.push(block.clone()),
@@ -99,6 +99,19 @@ impl Verdicts {
         let is_lifted = |verdict: &Verdict| lifted.iter().any(|known| known.episode == verdict.episode);
         self.0.retain(|verdict| verdict.action != Action::Block || !is_lifted(verdict));
         lifted
+    }
+
+    /// Removes all of an episode; true if there were any.
+    pub(crate) fn forget(&mut self, episode: CommandId) -> bool {
+        let before = self.len();
+        self.0.retain(|verdict| verdict.episode != episode);
+        self.len() < before
+    }
+
+    /// Removes what an episode left in force; returns its block.
+    pub(crate) fn lift(&mut self, episode: CommandId) -> Option<Verdict> {
+        let lifted: Vec<Verdict> = self.0.extract_if(.., |verdict| verdict.episode == episode).collect();
+        lifted.into_iter().find(|verdict| verdict.action == Action::Block)
     }
 
     /// Removes the nudges; true if there were any.

@@ -83,15 +83,15 @@ pub(crate) fn unblock_on_policy_change(context: &Context<'_>, session: &mut Sess
         let blocks_with_others = policy.fusion.decides && policy.detectors.mode(detector) == Mode::Block;
         blocks_with_others || policy.detectors.blocks_alone(detector)
     };
-    unblock(context, session, ReasonCode::Policy, |detector| !still_blocks(detector), out);
+    unblock(context, session, ReasonCode::Policy, |block| !still_blocks(block.detector), out);
 }
 
-/// Sends `unblock` for every active block whose detector is meant, one per episode.
-fn unblock(
+/// Sends `unblock` for every active block that is meant, one per episode.
+pub(super) fn unblock(
     context: &Context<'_>,
     session: &mut Session,
     reason: ReasonCode,
-    is_meant: impl Fn(Detector) -> bool,
+    is_meant: impl Fn(&Verdict) -> bool,
     out: &mut Effects,
 ) {
     let head = &mut session.head;

@@ -7,6 +7,7 @@ use crate::engine::deciding::episode::Track;
 use crate::engine::effects::{Effects, NudgeResponse, SwarmReset};
 use crate::engine::observe::Recorded;
 use crate::engine::publishing::command::ReasonCode;
+use crate::engine::recording::answers::answer;
 use crate::engine::recording::calls::{record_call, record_result};
 use crate::engine::recording::lifecycle::{bound, progress, remember, reset, reset_at};
 use crate::engine::session::Session;
@@ -60,6 +61,9 @@ pub(crate) fn record<'a>(context: &Context<'a>, session: &mut Session, out: &mut
             out.reaches_others = true;
         }
         EventKind::Ack(ack) => out.counters.ack = Some(*ack),
+        EventKind::Answer(given) => answer(context, session, given, out),
+        // They are about no session, but about a subject of their own.
+        EventKind::Stop(_) | EventKind::Release(_) => {}
     }
     Recorded::default()
 }

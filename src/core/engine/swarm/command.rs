@@ -7,7 +7,7 @@ use crate::engine::swarm::counter::{Period, SwarmCounter};
 use crate::engine::swarm::rules::Rules;
 use crate::engine::swarm::windows::{contributors, is_block, latest};
 use crate::event::EventTime;
-use crate::identity::Hash64;
+use crate::identity::{Hash64, Hash128};
 use crate::limits::TOOL_NAME_CHARS_SHOWN;
 use crate::policy::{Detector, Mode, Notify, Policy};
 
@@ -95,6 +95,7 @@ fn scope(key: &SwarmCallKey, counter: &SwarmCounter, rules: &Rules, crossing: &C
     let (kind, fingerprint) = match key {
         SwarmCallKey::Swarm { fingerprint, .. } => (ScopeKind::Swarm, *fingerprint),
         SwarmCallKey::Fleet { fingerprint, .. } => (ScopeKind::Fleet, *fingerprint),
+        SwarmCallKey::Budget { .. } => (ScopeKind::Group, Hash128::NONE),
     };
     let only = match rules.notify {
         Notify::Latest => latest(&counter.panes, rules, crossing.end).into_iter().collect(),

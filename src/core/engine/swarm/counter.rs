@@ -79,7 +79,7 @@ impl SwarmCounter {
         start_of: impl Fn(EventTime) -> EventTime,
         out: &mut Effects,
     ) -> Vec<EventTime> {
-        let life_ms = rules.pane_life_ms();
+        let life_ms = rules.pane_life_ms;
         let mut touched = Vec::new();
         // The pane of the entry before, with the bytes of its agents: a report holds one pane.
         let mut sized: Option<(EventTime, usize)> = None;
@@ -139,7 +139,7 @@ impl SwarmCounter {
     /// Panes that have lived leave, and periods that need not be known any more. An endless window forgets nothing, and an endless
     /// period is published once for ever.
     pub(super) fn expire_panes(&mut self, rules: &Rules, now: EventTime) {
-        let life_ms = rules.pane_life_ms();
+        let life_ms = rules.pane_life_ms;
         if rules.window_ms > 0 {
             self.panes.retain(|start, _| start.plus_ms(life_ms) > now);
             let known_until = self.known_until(rules);
@@ -151,7 +151,7 @@ impl SwarmCounter {
     /// `unblock` is the next command of it.
     fn known_until(&self, rules: &Rules) -> impl Fn(i64) -> EventTime + use<> {
         let (period_ms, newest) = (rules.period_ms, self.periods.keys().next_back().copied());
-        let life_ms = rules.pane_life_ms();
+        let life_ms = rules.pane_life_ms;
         let blocks_until = self.verdicts.blocks().map(|block| block.expires_at).max();
         move |start| {
             let takes_calls = EventTime(start).plus_ms(period_ms).plus_ms(life_ms);
@@ -162,7 +162,7 @@ impl SwarmCounter {
     /// The panes' timer stands where the oldest pane has lived, without a pane where the oldest period need not be known any more. An
     /// endless window forgets nothing.
     pub(super) fn arm_panes(&mut self, rules: &Rules, out: &mut Effects) {
-        let of_pane = self.panes.keys().next().map(|oldest| oldest.plus_ms(rules.pane_life_ms()));
+        let of_pane = self.panes.keys().next().map(|oldest| oldest.plus_ms(rules.pane_life_ms));
         let oldest = self.periods.keys().next().filter(|_| rules.period_ms > 0);
         let of_period = oldest.map(|start| self.known_until(rules)(*start));
         let due = of_pane.or(of_period).filter(|_| rules.window_ms > 0);

@@ -1,10 +1,13 @@
-//! The swarm engine: sums of one fingerprint over all workers of a swarm, or of one definition over the fleet.
+//! The swarm engine: sums of one fingerprint over all workers of a swarm, of one definition over the fleet, and of what a group uses of a
+//! budget (`budget`).
 //!
 //! Decisions are functions of pane sums, which only grow: how calls are cut into reports, in which order they arrive, and how many
 //! lanes there are changes no id (rules W2, W3). A command is sent when a window's sum crosses a step, never when a pane closes.
 
+mod budget;
 mod command;
 mod counter;
+mod input;
 mod rules;
 mod sums;
 mod windows;
@@ -13,27 +16,19 @@ use std::sync::Arc;
 
 use crate::engine::effects::{Effects, SwarmCallKey};
 use crate::engine::publishing::command::{Command, Origin, ReasonCode, Trigger, Verdict};
+use crate::engine::swarm::budget::BudgetCounter;
 use crate::engine::swarm::command::{Crossing, command};
-use crate::engine::swarm::rules::{Rules, period_ms};
+use crate::engine::swarm::rules::{Rules, life_ms, period_ms};
 use crate::engine::swarm::windows::{is_block, is_shared, left_out, new_steps, window_sums, window_workers};
 use crate::engine::timer::TimerKind;
 use crate::event::EventTime;
-use crate::limits::SWARM_PANE_LIFE_MS_MIN;
+use crate::limits::{BUDGET_KEYS_MAX, SWARM_PANE_LIFE_MS_MIN};
 use crate::policy::{Detector, Policy};
 
 pub use counter::{Period, SwarmCounter};
-pub use sums::{SwarmEntry, SwarmReport, SwarmSums};
+pub use input::SwarmInput;
+pub use sums::{SwarmEntry, SwarmReport, SwarmSums, UsedWindow};
 pub use windows::{Contribution, Pane, Panes};
-
-/// One input of a swarm counter.
-#[derive(Debug, Clone)]
-pub enum SwarmInput {
-    Report(SwarmReport),
-    /// Calls up to this time no longer count.
-    Reset(EventTime),
-    /// A timer of this counter fell due.
-    Timer(TimerKind, EventTime),
-}
 
 /// Applies reports to counters under one policy.
 #[derive(Debug, Clone)]
@@ -59,11 +54,7 @@ impl SwarmEngine {
     /// How long after its start a pane may still be added to, event time in ms; `None` in an endless window, where nothing is late.
     #[must_use]
     pub fn pane_life_ms(&self, key: &SwarmCallKey) -> Option<i64> {
-        let window_ms = match key {
-            SwarmCallKey::Swarm { .. } => self.policy.detectors.swarm_repeat.window_ms,
-            SwarmCallKey::Fleet { .. } => self.policy.detectors.fleet_rate.window_ms,
-        };
-        (window_ms > 0).then(|| window_ms.max(SWARM_PANE_LIFE_MS_MIN))
+        life_ms(&self.policy, key)
     }
 
     /// The pane of a counter that keeps the calls of a reported one. An endless window has a single one: its sum is all there is to know,
@@ -85,10 +76,11 @@ impl SwarmEngine {
     /// Counters that one task keeps of one detector.
     #[must_use]
     pub fn keys_max(&self, detector: Detector) -> u64 {
-        u64::from(match detector {
-            Detector::FleetRate => self.policy.detectors.fleet_rate.keys_max,
-            _ => self.policy.detectors.swarm_repeat.keys_max,
-        })
+        match detector {
+            Detector::FleetRate => u64::from(self.policy.detectors.fleet_rate.keys_max),
+            Detector::Budget => BUDGET_KEYS_MAX,
+            _ => u64::from(self.policy.detectors.swarm_repeat.keys_max),
+        }
     }
 
     /// Until when a counter is worth keeping where there are too many: since then it was unseen. One that has published a step counts as
@@ -103,15 +95,19 @@ impl SwarmEngine {
 
     /// Applies one input to the counter of `key`. Cannot fail.
     pub fn apply(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, input: SwarmInput, out: &mut Effects) {
+        if let Some(of) = BudgetCounter::of(&self.app, &self.policy, key) {
+            return of.apply(counter, input, self.is_aligned, out);
+        }
         match input {
             SwarmInput::Report(report) => self.report(key, counter, report, out),
             SwarmInput::Reset(time) => self.reset(key, counter, time, out),
             SwarmInput::Timer(kind, due) => self.fire(key, counter, kind, due, out),
+            SwarmInput::Compare => {}
         }
     }
 
     fn report(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, report: SwarmReport, out: &mut Effects) {
-        let SwarmReport { tool, recipe, record_time, entries } = report;
+        let SwarmReport { tool, recipe, record_time, entries, .. } = report;
         let rules = Rules::of(&self.policy, key, &tool);
         if counter.recipe.is_none() {
             counter.tool = tool;
@@ -229,7 +225,7 @@ impl SwarmEngine {
                 out.verdicts_changed = !counter.verdicts.expire(at).is_empty();
                 counter.arm_verdicts(out);
             }
-            TimerKind::Idle | TimerKind::OpenCalls | TimerKind::Verdicts => return,
+            TimerKind::Idle | TimerKind::OpenCalls | TimerKind::Verdicts | TimerKind::Stop => return,
         }
         if counter.panes.is_empty() && counter.verdicts.is_empty() && counter.periods.is_empty() {
             counter.forget(out);

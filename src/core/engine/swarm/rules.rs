@@ -19,6 +19,8 @@ pub(super) struct Rules {
     pub(super) steps: SwarmSteps,
     pub(super) notify: Notify,
     pub(super) workers_max: usize,
+    /// How long after its start a pane lives. Event time, ms.
+    pub(super) pane_life_ms: i64,
 }
 
 impl Rules {
@@ -27,6 +29,7 @@ impl Rules {
         let swarm = &policy.detectors.swarm_repeat;
         let fleet = &policy.detectors.fleet_rate;
         let tool = policy.tools.get(tool);
+        let pane_life_ms = life_ms(policy, key).unwrap_or(SWARM_PANE_LIFE_MS_MIN);
         match key {
             SwarmCallKey::Swarm { .. } => Self {
                 detector: Detector::SwarmRepeat,
@@ -46,6 +49,7 @@ impl Rules {
                 steps: swarm.steps,
                 notify: swarm.notify,
                 workers_max: swarm.workers_max as usize,
+                pane_life_ms,
             },
             SwarmCallKey::Fleet { .. } => Self {
                 detector: Detector::FleetRate,
@@ -60,19 +64,44 @@ impl Rules {
                 steps: SwarmSteps::Once,
                 notify: Notify::Contributors,
                 workers_max: swarm.workers_max as usize,
+                pane_life_ms,
+            },
+            // What a budget is judged by stands in itself; its windows live as long as the others.
+            SwarmCallKey::Budget { per, .. } => Self {
+                detector: Detector::Budget,
+                mode: Mode::Block,
+                threshold: 1,
+                block_at: 0,
+                block_shared_min: 0,
+                workers_min: 1,
+                worker: swarm.worker,
+                window_ms: per.window_ms(),
+                period_ms: per.window_ms(),
+                steps: SwarmSteps::Once,
+                notify: Notify::Contributors,
+                workers_max: 0,
+                pane_life_ms,
             },
         }
-    }
-
-    /// How long after its start a pane lives. Event time, ms.
-    pub(super) fn pane_life_ms(&self) -> i64 {
-        self.window_ms.max(SWARM_PANE_LIFE_MS_MIN)
     }
 
     /// End of the period that begins at `start`; 0 of an endless one.
     pub(super) const fn period_end(&self, start: i64) -> i64 {
         if self.period_ms > 0 { start + self.period_ms } else { 0 }
     }
+}
+
+/// How long after its start a pane lives; `None` in an endless window, where nothing is late. Event time, ms.
+pub(super) fn life_ms(policy: &Policy, key: &SwarmCallKey) -> Option<i64> {
+    let window_ms = match key {
+        SwarmCallKey::Swarm { .. } => policy.detectors.swarm_repeat.window_ms,
+        SwarmCallKey::Fleet { .. } => policy.detectors.fleet_rate.window_ms,
+        // The pane is the whole window: to its last moment comes what a partition may lag.
+        SwarmCallKey::Budget { per, .. } => {
+            return (per.window_ms() > 0).then(|| per.window_ms().saturating_add(SWARM_PANE_LIFE_MS_MIN));
+        }
+    };
+    (window_ms > 0).then(|| window_ms.max(SWARM_PANE_LIFE_MS_MIN))
 }
 
 /// Length of the periods of a counter, in ms; 0: an endless one. Within a period a step is published once. What never decays is crossed
@@ -83,5 +112,6 @@ pub(super) const fn period_ms(policy: &Policy, key: &SwarmCallKey) -> i64 {
         SwarmCallKey::Swarm { .. } if swarm.window_ms > 0 => swarm.cooldown_ms,
         SwarmCallKey::Swarm { .. } => 0,
         SwarmCallKey::Fleet { .. } => policy.detectors.fleet_rate.window_ms,
+        SwarmCallKey::Budget { per, .. } => per.window_ms(),
     }
 }

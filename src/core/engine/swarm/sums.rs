@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::effects::{SwarmCall, SwarmCallKey, SwarmReset};
+use crate::engine::effects::{BudgetUse, SwarmCall, SwarmCallKey, SwarmReset};
 use crate::engine::publishing::command::IdentityRecipe;
 use crate::event::EventTime;
 use crate::identity::Hash128;
-use crate::policy::Policy;
+use crate::policy::{Policy, Used};
 
 /// Calls of one agent in one pane.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,31 @@ pub struct SwarmReport {
     pub record_time: EventTime,
     /// Sorted by session and agent.
     pub entries: Vec<SwarmEntry>,
+    /// Of a budget: what was used in a window of it.
+    pub used: Option<UsedWindow>,
+}
+
+/// What was used of a budget in one of its windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UsedWindow {
+    /// Event time at which the window begins.
+    pub start: EventTime,
+    pub used: Used,
+}
+
+impl SwarmReport {
+    /// What was used of a budget.
+    #[must_use]
+    pub const fn of_use(record_time: EventTime, used: UsedWindow) -> Self {
+        Self { tool: String::new(), recipe: IdentityRecipe::Opaque, record_time, entries: Vec::new(), used: Some(used) }
+    }
+
+    /// Event time of the last call or use in it.
+    #[must_use]
+    pub fn last(&self) -> Option<EventTime> {
+        let of_entries = self.entries.iter().map(|entry| entry.last).max();
+        of_entries.max(self.used.map(|window| window.used.last))
+    }
 }
 
 /// Sums of a lane since its last commit. Many keys share their names: these are looked up first, and then only a number is compared.
@@ -41,10 +66,18 @@ pub struct SwarmSums {
     swarms: BTreeMap<(String, String), Sums>,
     /// Sums of fleets, by tenant.
     fleets: BTreeMap<String, Sums>,
+    /// What was used of budgets, by window.
+    used: BTreeMap<(EventTime, SwarmCallKey), UsedSum>,
 }
 
 /// Sums of one swarm, or of one tenant's fleet, by fingerprint.
 type Sums = BTreeMap<Hash128, Sum>;
+
+#[derive(Debug)]
+struct UsedSum {
+    record_time: EventTime,
+    used: Used,
+}
 
 #[derive(Debug)]
 struct Sum {
@@ -80,7 +113,7 @@ fn reports(sums: impl Iterator<Item = (SwarmCallKey, Sum)>) -> Vec<(SwarmCallKey
         for ((key, tool, recipe), (pane, Pane { record_time, agents })) in common.zip(panes) {
             let entry = |((session_id, agent_id), (calls, last))| SwarmEntry { pane, session_id, agent_id, calls, last };
             let entries = agents.into_iter().map(entry).collect();
-            reports.push((pane, key, SwarmReport { tool, recipe, record_time, entries }));
+            reports.push((pane, key, SwarmReport { tool, recipe, record_time, entries, used: None }));
         }
     }
     // Of one pane they are in the order of their keys already.
@@ -98,6 +131,8 @@ impl SwarmSums {
             SwarmCallKey::Fleet { tenant, fingerprint } => {
                 (self.fleets.entry(tenant).or_default(), fingerprint, policy.detectors.fleet_rate.window_ms)
             }
+            // A budget counts no calls one by one.
+            SwarmCallKey::Budget { .. } => return false,
         };
         let pane = EventTime(call.time.0 - call.time.0.rem_euclid(pane_ms.max(1)));
         let sum = sums.entry(fingerprint).or_insert_with(|| Sum {
@@ -113,6 +148,16 @@ impl SwarmSums {
         *calls == 1
     }
 
+    /// Adds what was used of a budget. True when it takes memory of its own: the first of its window.
+    pub fn add_use(&mut self, used: BudgetUse) -> bool {
+        let before = self.used.len();
+        let sum =
+            self.used.entry((used.window, used.key)).or_insert(UsedSum { record_time: used.record_time, used: Used::default() });
+        sum.record_time = sum.record_time.max(used.record_time);
+        sum.used.add(&used.used);
+        self.used.len() > before
+    }
+
     /// Takes the sums of one swarm out, in the order of panes and keys: they are to be sent before its reset.
     pub fn take(&mut self, swarm: &SwarmReset) -> Vec<(SwarmCallKey, SwarmReport)> {
         let names = (swarm.tenant.clone(), swarm.swarm_id.clone());
@@ -124,15 +169,19 @@ impl SwarmSums {
     /// Whether there is nothing to report.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.swarms.is_empty() && self.fleets.is_empty()
+        self.swarms.is_empty() && self.fleets.is_empty() && self.used.is_empty()
     }
 
     /// Takes everything out, in the order of panes, then of keys: swarms by tenant, name and fingerprint, then fleets by tenant and
-    /// fingerprint.
+    /// fingerprint. Budgets by window and key stand behind them.
     pub fn drain_sorted(&mut self) -> Vec<(SwarmCallKey, SwarmReport)> {
-        let Self { swarms, fleets } = std::mem::take(self);
+        let Self { swarms, fleets, used } = std::mem::take(self);
         let swarms = swarms.into_iter().flat_map(|((tenant, swarm_id), sums)| of_swarm(tenant, swarm_id, sums));
-        reports(swarms.chain(fleets.into_iter().flat_map(|(tenant, sums)| of_fleet(tenant, sums))))
+        let mut reports = reports(swarms.chain(fleets.into_iter().flat_map(|(tenant, sums)| of_fleet(tenant, sums))));
+        reports.extend(used.into_iter().map(|((start, key), UsedSum { record_time, used })| {
+            (key, SwarmReport::of_use(record_time, UsedWindow { start, used }))
+        }));
+        reports
     }
 
     /// Forgets everything: the lane's transaction was aborted, and the records come again.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::engine::swarm::rules::Rules;
 use crate::event::EventTime;
 use crate::limits::SWARM_STEPS_MAX;
-use crate::policy::{Mode, SwarmRepeat, SwarmSteps, Worker};
+use crate::policy::{Mode, SwarmRepeat, SwarmSteps, Used, Worker};
 
 /// Contributing sessions named in a command, for people.
 const CONTRIBUTORS_MAX: usize = 8;
@@ -27,6 +27,8 @@ pub struct Pane {
     pub further_calls: u32,
     /// Event time of the last of these.
     pub further_last: EventTime,
+    /// Of a budget: what was used in this window of it.
+    pub used: Option<Used>,
 }
 
 /// The panes of a counter, by their start.

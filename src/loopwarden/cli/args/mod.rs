@@ -1,6 +1,7 @@
 //! The arguments of each command, with their help. Nothing here does anything.
 
 mod lab;
+mod operate;
 mod server;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ pub use lab::{
     FailOn, FitArgs, InspectArgs, InspectCommand, InspectFormat, MapArgs, RangeArgs, ReplayArgs, ReplayFormat, TestArgs, TuneArgs,
 };
 use loopwarden_settings::LogFormat;
+pub use operate::{AnswerArgs, ReleaseArgs, StopArgs, WhereArgs, WhomArgs};
 pub use server::{
     CheckArgs, ConfigCommand, DemoArgs, DemoFormat, ExplainArgs, GrowArgs, HealthcheckArgs, PlainFormat, ResetArgs, ResetCommand,
     ResetTaskArgs, RunArgs, SchemaCommand, SchemaName, SchemaOf, TopicFormat, TopicSize, TopicsCommand,

@@ -23,6 +23,9 @@ const ANSWER_BYTES_MAX: usize = 32 << 20;
 pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
     let json = get(args, log, &format!("/sessions/{}?steps={}", ask::path_part(&args.id), args.limit))?;
     let mut parts = Vec::new();
+    for stop in list(&json, "stops") {
+        parts.push(Part::Text(format!("stopped by an operator: {}", flat(stop))));
+    }
     for agent in list(&json, "agents") {
         parts.push(Part::Text(format!(
             "session {}, agent {}, task {}, last event {}: {} steps kept, the newest shown",

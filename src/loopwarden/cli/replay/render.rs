@@ -68,6 +68,7 @@ pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &KnownSessions, 
         timeline: if replay.timeline.has_events() { replay.timeline } else { Timeline::default() },
         loops: replay.loops.top(LOOPS_SHOWN),
         swarms: replay.swarms,
+        trial: replay.trial.rows(),
         duplicates: stats.duplicates,
         blind_spots: input_quality::of_input(&stats),
         judgement,
@@ -120,6 +121,10 @@ fn write_tables(out: &mut Output, report: &Report) -> io::Result<()> {
         out.line("")?;
         out.table(&Table::of(report.loop_rows(LOOPS_IN_TABLE)), OutputFormat::Table)?;
         out.line("each of them event by event: loopwarden inspect session ID, with --file or --topic")?;
+    }
+    if !report.trial.is_empty() {
+        out.line("\ntrial, from the first command on; differences are treatment less control, at any look")?;
+        out.table(&Table::of(report.trial.clone()), OutputFormat::Table)?;
     }
     if let Some(judgement) = &report.judgement {
         out.text(format!("\n{}", judgement.to_text()))?;

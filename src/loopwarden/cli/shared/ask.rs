@@ -85,6 +85,14 @@ impl RunningProcess {
         self.ask(&format!("POST {path}"), json, wait, bytes_max)
     }
 
+    /// Asks for a path to be deleted, and returns the answer likewise.
+    ///
+    /// # Errors
+    /// As [`RunningProcess::get`].
+    pub(crate) fn delete(&self, path: &str, wait: Duration, bytes_max: usize) -> io::Result<Answer> {
+        self.ask(&format!("DELETE {path}"), "", wait, bytes_max)
+    }
+
     fn ask(&self, asked: &str, body: &str, wait: Duration, bytes_max: usize) -> io::Result<Answer> {
         let address = self.address;
         let deadline = Deadline::after(wait);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loopwarden_core::event::{EventTime, Reason, RecordMeta, Rejected, decode};
 use loopwarden_guard::{BadCheck, Check};
-use loopwarden_sources::{Batch, Grant, Made, Refused, Tenants, is_reset};
+use loopwarden_sources::{Batch, Grant, Made, Refused, Tenants, is_act};
 use serde_json::value::RawValue;
 
 use crate::http::access::purse::Purse;
@@ -17,7 +17,7 @@ pub enum Role {
     Source = 1,
     /// Reads commands, state and events.
     Reader = 2,
-    /// Resets, and rules the process.
+    /// Resets, stops and releases, and rules the process.
     Operator = 4,
 }
 
@@ -69,7 +69,7 @@ impl Roles {
 /// Who asks.
 #[derive(Debug, Clone)]
 pub(crate) struct Principal {
-    /// For people: what a reset is labelled with.
+    /// For people: what an act is labelled with.
     pub(crate) name: Arc<str>,
     pub(crate) roles: Roles,
     pub(crate) tenants: Tenants,
@@ -83,12 +83,12 @@ impl Principal {
         Self { name: name.into(), roles: Roles::ALL, tenants: Tenants::ALL, purse: Purse::Local }
     }
 
-    /// What it may say. Its resets have its name.
+    /// What it may say. Its acts have its name.
     pub(crate) fn grant(&self) -> Grant {
         Grant {
             tenants: self.tenants.clone(),
             may_report: self.roles.meet(Roles::of(&[Role::Source])),
-            may_reset: self.roles.meet(Roles::of(&[Role::Operator])),
+            may_act: self.roles.meet(Roles::of(&[Role::Operator])),
             actor: Some(Arc::clone(&self.name)),
         }
     }
@@ -99,13 +99,13 @@ impl Principal {
         self.tenants.have(&tenant).then_some(tenant)
     }
 
-    /// A check with its event as whoever asks may say it. An agent asks, whoever lends it his token: no reset is taken here.
+    /// A check with its event as whoever asks may say it. An agent asks, whoever lends it his token: no act is taken here.
     ///
     /// # Errors
     /// The event is none, or not his.
     pub(crate) fn admit_check(&self, check: Check, now: EventTime, event_bytes_max: usize) -> Result<Check, BadCheck> {
         let text = check.event.get();
-        if is_reset(text) {
+        if is_act(text) {
             return Err(Rejected::at(Reason::NotPermitted, "kind").into());
         }
         if self.tenants.are_all() {

@@ -105,6 +105,14 @@ impl Desk {
         }
     }
 
+    /// Waits until the guard knows what lanes have made of events of its own log. Lanes commit at once meanwhile.
+    pub(in crate::http) async fn settled(&self, places: &[(u32, u64)]) {
+        if let Sink::Embedded(sink) = &self.sink {
+            let _hurry = sink.hurry();
+            sink.settled(places).await;
+        }
+    }
+
     /// Hands on events that nobody waits for. A process with a log of its own has another way for them.
     pub(in crate::http) fn hand_on(&self, events: &[Record]) -> Result<(), Dropped> {
         match &self.sink {

@@ -26,13 +26,13 @@ pub(crate) struct Keyed<'a> {
     /// Who reports the end of a call with it; none where it is no such event.
     pub(crate) ends_call_of: Option<&'static str>,
     /// It is an act of a person.
-    pub(crate) is_reset: bool,
+    pub(crate) is_act: bool,
 }
 
 impl From<Made> for Keyed<'_> {
     fn from(made: Made) -> Self {
         let (ends_call_of, tenant) = (made.ends_call_of(), tenant_of(&made.json));
-        Self { ends_call_of, tenant, key: made.session_id, value: Cow::Owned(made.json), is_reset: false }
+        Self { ends_call_of, tenant, key: made.session_id, value: Cow::Owned(made.json), is_act: false }
     }
 }
 
@@ -59,6 +59,13 @@ pub(crate) fn append(
 
 /// Waits until events are on disk, and for a moment where much of their senders is not judged yet.
 pub(crate) async fn durable(embedded: &Embedded, (written, appended): (Written, Appended)) -> Result<(), Refusal> {
+    synced(embedded, written).await?;
+    appended.settled().await;
+    Ok(())
+}
+
+/// Waits until what was written is on disk.
+pub(crate) async fn synced(embedded: &Embedded, written: Written) -> Result<(), Refusal> {
     let mut synced = embedded.synced.clone();
     let wait = async {
         loop {
@@ -74,12 +81,10 @@ pub(crate) async fn durable(embedded: &Embedded, (written, appended): (Written, 
     in_time.unwrap_or_else(|_| {
         let message = "the disk did not answer in time; send the events again, those that arrived are dropped by their id";
         Err(answer::later(StatusCode::SERVICE_UNAVAILABLE, "not_durable", message, 5).into())
-    })?;
-    appended.settled().await;
-    Ok(())
+    })
 }
 
-fn refused(error: &LogError) -> Refusal {
+pub(crate) fn refused(error: &LogError) -> Refusal {
     let response = match error {
         LogError::Transient(cause) => answer::later(StatusCode::TOO_MANY_REQUESTS, "log_full", cause, 5),
         LogError::OutOfRange(cause) | LogError::Damaged(cause) | LogError::Lost(cause) => {

@@ -30,7 +30,8 @@ use crate::{clock, limits};
 const TRACEPARENT_BYTES_MAX: usize = 128;
 
 /// What to do about an event of a kind that its sender may not send.
-const NOT_PERMITTED: &str = "a reset needs a token with the role operator, any other event one with the role source ([[token]])";
+const NOT_PERMITTED: &str =
+    "a reset, stop or release needs a token with the role operator, any other event one with the role source ([[token]])";
 /// What to do about an event of a tenant that is not its sender's.
 const FOREIGN_TENANT: &str =
     "the token is for other tenants; tenant must be one of its own, and can be left out where there is one only";
@@ -76,9 +77,9 @@ pub(crate) async fn post(
         let written = append(process.log()?, &sorted.events, &headers, (peer.ip, now_ms))?;
         let ended = sorted.events.iter().filter_map(|event| event.ends_call_of.map(|source| (event.key.as_str(), source)));
         process.shared.quality.note(ended);
-        let resets = sorted.events.iter().filter(|event| event.is_reset).count();
-        if resets > 0 {
-            tracing::info!(actor = &*who.name, resets, "what was counted is to be forgotten");
+        let acts = sorted.events.iter().filter(|event| event.is_act).count();
+        if acts > 0 {
+            tracing::info!(actor = &*who.name, acts, "an operator acts: reset, stop or release");
         }
         Ok((sorted.events.len(), Some(written), sorted.rejected, sorted.left_out))
     });
@@ -158,7 +159,7 @@ fn sort<'a>(
         let rejected = match decode(Some(value), &meta) {
             Ok(event) => {
                 let ends_call_of = matches!(event.kind, EventKind::Tool(..) | EventKind::ToolResult(_)).then_some(NATIVE_FORM);
-                let is_reset = matches!(event.kind, EventKind::Reset(_));
+                let is_act = event.kind.is_act();
                 let admitted = grant.admit(&event, value, &meta)?;
                 // A grant may fill in the tenant.
                 let tenant = match &admitted {
@@ -166,7 +167,7 @@ fn sort<'a>(
                     None => event.tenant.unwrap_or_default().into_owned(),
                 };
                 let value = admitted.map_or(Cow::Borrowed(value), Cow::Owned);
-                return Ok(Some(Keyed { key: event.session_id.into_owned(), tenant, value, ends_call_of, is_reset }));
+                return Ok(Some(Keyed { key: event.session_id.into_owned(), tenant, value, ends_call_of, is_act }));
             }
             Err(rejected) => rejected,
         };

@@ -6,3 +6,4 @@ pub(crate) mod export;
 pub(crate) mod hooks;
 pub(crate) mod otlp;
 pub(crate) mod otlp_sessions;
+pub(crate) mod stops;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -12,6 +13,7 @@ use loopwarden_core::limits;
 use loopwarden_lane::Numbered;
 use serde_json::{Value, json};
 
+use crate::http::access::principal::{Principal, Role, Roles};
 use crate::http::answer::Refusal;
 use crate::http::check::Desk;
 use crate::http::listener::body::BodyLimit;
@@ -124,13 +126,18 @@ pub(crate) async fn set_log_filter(State(process): State<Arc<Process>>, headers:
 }
 
 /// What the live page shows: numbers, and what is in force; with Kafka, where there is no feed, the last commands of this process.
-pub(crate) async fn overview(State(process): State<Arc<Process>>, Query(pairs): Pairs) -> Answer {
+pub(crate) async fn overview(
+    State(process): State<Arc<Process>>,
+    Extension(who): Extension<Principal>,
+    Query(pairs): Pairs,
+) -> Answer {
     let query = query::Parameters::of(&pairs, &["after"]).map_err(answer::bad_request)?;
     let Ok(after) = query.get("after").map_or(Ok(0), str::parse::<u64>) else {
         return Err(answer::bad_request("after is the number of a command").into());
     };
     let (mut value, (recent, last)) = ask(&process, move |status| (status.overview(), status.recent(after))).await?;
     let Value::Object(object) = &mut value else { return Ok(answer::ok(&value)) };
+    object.insert("may_act".to_owned(), (process.embedded.is_some() && who.roles.meet(Roles::of(&[Role::Operator]))).into());
     if let Some(guard) = process.shared.desk.as_deref().map(Desk::report) {
         let counts = guard.counts;
         let shown = json!({

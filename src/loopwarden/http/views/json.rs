@@ -60,13 +60,34 @@ pub(crate) fn task(task: &TaskView, lane: usize, lag: Option<u64>) -> Value {
     value
 }
 
+/// A stop as people read it: of its row whom, by whom, why, from when and until when.
+pub(crate) fn stop(row: &Value) -> Value {
+    let mut shown = row.get("subject").cloned().unwrap_or_default();
+    let (Some(fields), Some(stop)) = (shown.as_object_mut(), row.pointer("/active/0")) else { return shown };
+    fields.remove("kind");
+    let names = [
+        ("actor", "actor"),
+        ("reason", "reason"),
+        ("fail", "fail"),
+        ("since", "issued_at"),
+        ("until", "expires_at"),
+        ("command_id", "command_id"),
+    ];
+    for (name, of) in names {
+        if let Some(value) = stop.get(of) {
+            fields.insert(name.to_owned(), value.clone());
+        }
+    }
+    shown
+}
+
 /// An agent's session, with its newest steps.
 pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> Value {
     let session = &agent.session;
     let head = &session.head;
     let (tenant, agent_id) = match &agent.subject {
         SubjectKey::Agent { tenant, agent_id, .. } => (tenant.as_str(), agent_id.as_str()),
-        SubjectKey::Swarm { .. } | SubjectKey::Fleet { .. } => ("", ""),
+        SubjectKey::Swarm { .. } | SubjectKey::Fleet { .. } | SubjectKey::Group { .. } | SubjectKey::Stop { .. } => ("", ""),
     };
     let mut steps: Vec<Value> =
         session.history.ring_back().take(steps_max).map(|step| step_json(step, session.history.tool(step))).collect();

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loopwarden_lane::{AgentView, CounterView, Numbered, Standing, TaskView};
+use loopwarden_core::engine::SubjectKey;
+use loopwarden_lane::{AgentView, CounterView, Matching, Numbered, Standing, TaskView};
 use serde_json::Value;
 
 use crate::http::backlog::Backlog;
@@ -52,6 +53,16 @@ pub trait ProcessStatus: Send + Sync + 'static {
     /// # Errors
     /// No lane answered in time, or the store failed.
     fn in_force(&self) -> Result<Standing, Unanswered>;
+    /// Whom operators stop, as far as tasks of this process hold them.
+    ///
+    /// # Errors
+    /// No lane answered in time, or the store failed.
+    fn stops(&self) -> Result<Standing, Unanswered>;
+    /// How many agents that tasks of this process hold a stop would bind.
+    ///
+    /// # Errors
+    /// No lane answered in time, or the store failed.
+    fn matching(&self, subject: &SubjectKey) -> Result<Matching, Unanswered>;
     /// Commands after a number that are still kept, and the number of the last one; without Kafka there are none, since there is a feed.
     fn recent(&self, after: u64) -> (Vec<Numbered>, u64);
     /// What waits to be judged, where the log is its own.

@@ -8,8 +8,8 @@ use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use loopwarden_core::engine::SEPARATOR;
-use loopwarden_core::event::EventTime;
+use loopwarden_core::engine::{SEPARATOR, SubjectKey};
+use loopwarden_core::event::{EventTime, StopScope};
 use loopwarden_lane::{AgentView, Standing};
 use loopwarden_log::embedded::StateRow;
 use serde_json::{Value, json};
@@ -156,8 +156,31 @@ pub(crate) async fn session(
         return Err(answer::error(StatusCode::NOT_FOUND, "no_such_session", format!("{place}{of}")).into());
     }
     let now = EventTime(clock::now_ms());
+    let status = Arc::clone(&process.status);
+    // Lanes that are too busy to answer have answered about the session: it is shown all the same.
+    let standing = answer::blocking(&process.asks, move || status.stops()).await?.unwrap_or_default();
+    let rows = standing.rows.iter().filter_map(|row| serde_json::from_slice::<Value>(row).ok());
+    let is_meant = |row: &Value| !has_expired(row, now) && binds(row, &tenant, &id, &agents);
+    let held: Vec<Value> = rows.filter(is_meant).map(|row| view::stop(&row)).collect();
     let agents: Vec<Value> = agents.iter().map(|agent| view::agent(agent, steps, now)).collect();
-    Ok(answer::ok(&json!({ "session_id": id, "agents": agents })))
+    Ok(answer::ok(&json!({ "session_id": id, "agents": agents, "stops": held })))
+}
+
+/// Whether the stop of a row binds any agent of a session.
+fn binds(row: &Value, tenant: &str, session_id: &str, agents: &[AgentView]) -> bool {
+    let Some(subject) = row.get("subject") else { return false };
+    let of = |field: &str| subject.get(field).and_then(Value::as_str).unwrap_or_default();
+    let has_name =
+        |agent: &AgentView| matches!(&agent.subject, SubjectKey::Agent { agent_id, .. } if *agent_id == of("agent_id"));
+    let is_of_tenant = of("tenant") == tenant;
+    match StopScope::from_name(of("scope")) {
+        Some(StopScope::All) => true,
+        Some(StopScope::Tenant) => is_of_tenant,
+        Some(StopScope::Session) => is_of_tenant && of("session_id") == session_id,
+        Some(StopScope::Agent) => is_of_tenant && agents.iter().any(has_name),
+        Some(StopScope::Swarm) => is_of_tenant && agents.iter().any(|agent| *agent.session.head.swarm_id == *of("swarm_id")),
+        None => false,
+    }
 }
 
 /// A swarm: what is counted for it, and in embedded mode its rows in force.

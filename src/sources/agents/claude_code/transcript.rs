@@ -231,6 +231,7 @@ impl Claude {
                 .iter()
                 .map(|name| usage.tokens(name))
                 .fold(0, u64::saturating_add),
+            cached_tokens: usage.tokens("cache_read_input_tokens"),
             output_tokens: usage.tokens("output_tokens"),
             cost_usd: line.value("costUSD").as_f64().unwrap_or(0.0).max(0.0),
         });
@@ -329,7 +330,7 @@ impl Claude {
 impl Held {
     /// Whether it can be sent once its time has come: the line that it comes from is refused now or never.
     fn check(&self) -> Result<(), Rejected> {
-        let most = Spent { input_tokens: u64::MAX, output_tokens: u64::MAX, cost_usd: 1e9 };
+        let most = Spent { input_tokens: u64::MAX, cached_tokens: u64::MAX, output_tokens: u64::MAX, cost_usd: 1e9 };
         let (mut made, mut tally) = (Vec::new(), Tally::default());
         self.send(Some(most), &mut Sink { out: &mut made, tally: &mut tally })
     }

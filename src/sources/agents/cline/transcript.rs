@@ -255,6 +255,7 @@ fn spent(metrics: Object<'_>) -> Spent {
     let count = |older: &str, newer: &str| tokens.map_or_else(|| metrics.tokens(newer), |tokens| tokens.tokens(older));
     Spent {
         input_tokens: count("prompt", "inputTokens"),
+        cached_tokens: 0,
         output_tokens: count("completion", "outputTokens"),
         cost_usd: metrics.value("cost").as_f64().unwrap_or(0.0).max(0.0),
     }

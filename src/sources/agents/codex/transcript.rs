@@ -166,8 +166,12 @@ impl Codex {
         if total.is_none() || total != self.total {
             self.total = total;
             self.is_reply_over = true;
-            let (input_tokens, output_tokens) = (last.tokens("input_tokens"), last.tokens("output_tokens"));
-            self.spent = Some(Spent { input_tokens, output_tokens, cost_usd: 0.0 });
+            self.spent = Some(Spent {
+                input_tokens: last.tokens("input_tokens"),
+                cached_tokens: last.tokens("cached_input_tokens"),
+                output_tokens: last.tokens("output_tokens"),
+                cost_usd: 0.0,
+            });
         }
         Ok(())
     }

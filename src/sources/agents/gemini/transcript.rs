@@ -103,6 +103,7 @@ impl Gemini {
         }
         let spent = message.object("tokens")?.map(|tokens| Spent {
             input_tokens: tokens.tokens("input"),
+            cached_tokens: tokens.tokens("cached"),
             output_tokens: tokens.tokens("output").saturating_add(tokens.tokens("thoughts")),
             cost_usd: 0.0,
         });

@@ -56,6 +56,7 @@ impl Opencode {
                     .iter()
                     .copied()
                     .fold(0, u64::saturating_add),
+                cached_tokens: cached("read"),
                 output_tokens: tokens.tokens("output").saturating_add(tokens.tokens("reasoning")),
                 cost_usd: info.value("cost").as_f64().unwrap_or(0.0).max(0.0),
             }

@@ -143,6 +143,7 @@ impl OpenHands {
         self.cost_usd = sum.unwrap_or(self.cost_usd);
         Ok(reply.object("usage")?.map(|usage| Spent {
             input_tokens: usage.tokens("prompt_tokens"),
+            cached_tokens: 0,
             output_tokens: usage.tokens("completion_tokens"),
             cost_usd,
         }))

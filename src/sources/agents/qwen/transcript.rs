@@ -71,6 +71,7 @@ impl Reader for Qwen {
             "assistant" => {
                 shared.spent = line.object("usageMetadata")?.map(|usage| Spent {
                     input_tokens: usage.tokens("promptTokenCount"),
+                    cached_tokens: usage.tokens("cachedContentTokenCount"),
                     output_tokens: usage.tokens("candidatesTokenCount").saturating_add(usage.tokens("thoughtsTokenCount")),
                     cost_usd: 0.0,
                 });

@@ -15,8 +15,8 @@ const number = value => value === null || value === undefined ? "–" : Number(v
 const clock = iso => iso ? String(iso).slice(11, 19) : "";
 // By how much the clock of the process is ahead of the browser's: what expires does so by the former.
 let aheadMs = 0;
-async function ask(path) {
-  const response = await fetch(path, { headers: { accept: "application/json" } });
+async function ask(path, how = { headers: { accept: "application/json" } }) {
+  const response = await fetch(path, how);
   const date = Date.parse(response.headers.get("date"));
   if (date) aheadMs = date - Date.now();
   const value = await response.json();
@@ -97,7 +97,7 @@ function looping(now) {
     if (subjects.has(key)) return;
     subjects.set(key, { of, verdict: gravest(verdicts), loops: new Set(verdicts.map(verdict => verdict.episode)).size, until });
   };
-  for (const row of (now.active || []).filter(stands)) add(row.subject, row.active, row.expires_at);
+  for (const row of (now.active || []).filter(row => row.subject.kind !== "stop" && stands(row))) add(row.subject, row.active, row.expires_at);
   // Where the store has said what is in force, a live command adds nothing: it may have been taken back.
   const others = [...newest.values()].filter(command => stands(command) && (!now.active || command.mode !== "live"));
   for (const [subject, commands] of Map.groupBy(others, command => JSON.stringify(subjectOf(command)))) {
@@ -109,7 +109,38 @@ function looping(now) {
 function subjectOf(command) {
   const { session_id, swarm_id, tenant, scope } = command;
   if (session_id) return { session_id, tenant, agent_id: scope && scope.agent_id };
+  if (!swarm_id && scope && !scope.fingerprint) return { stopped: scope.agent_id || tenant || scope.kind, tenant };
   return { swarm_id, tenant, fingerprint: scope && scope.fingerprint };
+}
+// Whom operators stop; whoever may act can let them go on.
+const whom = ({ scope, session_id, agent_id, swarm_id, tenant }) =>
+  scope === "all" ? "everybody" : [scope, session_id || agent_id || swarm_id, tenant && "of tenant " + tenant].filter(Boolean).join(" ");
+async function act(method, path, body) {
+  $("stops-problem").hidden = true;
+  try {
+    await ask(path, { method, body: body && JSON.stringify(body), headers: { accept: "application/json", "content-type": "application/json" } });
+    await refresh();
+  } catch (error) {
+    $("stops-card").hidden = false;
+    $("stops-problem").hidden = false;
+    $("stops-problem").textContent = error.message;
+  }
+}
+function release({ kind, ...of }) {
+  return act("DELETE", "v1/stops?" + new URLSearchParams(of));
+}
+function stopRow({ subject, active: [stop], expires_at }) {
+  return make("li", null, make("div", { class: "row" },
+    make("span", { class: "top" }, make("span", { class: "word block" }, "stopped"), make("code", null, whom(subject)),
+      make("span", { class: "quiet" }, "by " + (stop.actor || "an operator") + (stop.fail ? ", fails closed" : "")),
+      make("time", null, "until " + clock(expires_at)),
+      latest.may_act ? make("button", { type: "button", on: { click: () => release(subject) } }, "Release") : null),
+    make("q", null, stop.reason)));
+}
+function showStops() {
+  const rows = (latest.active || []).filter(row => row.subject.kind === "stop" && stands(row));
+  $("stops-card").hidden = !rows.length && $("stops-problem").hidden;
+  list("stops", rows.length ? rows : ["Nobody is stopped."], stopRow);
 }
 let latest = null;
 function showLoops() {
@@ -130,7 +161,7 @@ function row(of, isShadow, ...children) {
 }
 function nameOf(of) {
   const agent = of.agent_id && of.agent_id !== "main" ? " / " + of.agent_id : "";
-  return make("code", null, (of.session_id || of.swarm_id || "fleet") + agent);
+  return make("code", null, (of.session_id || of.swarm_id || of.stopped || "fleet") + agent);
 }
 function loopRow({ of, verdict, loops, until }) {
   const isShadow = bindsNobody(verdict), status = verdict.action === "block" ? "blocked" : "nudged";
@@ -242,13 +273,16 @@ function showTasks(tasks) {
     make("td", { class: "number" }, number(task.lag_records)))));
 }
 
+async function refresh() {
+  const [now, tasks] = await Promise.all([ask("overview?after=" + told), ask("tasks")]);
+  latest = now;
+  if (now.is_embedded && !source) follow();
+  showRecent(now); showStops(); showLoops(); showFeed(); showNumbers(now); bars(now); showGuard(now.guard); showSenders(now.input); showTasks(tasks.tasks);
+  await showChosen(false);
+}
 async function turn() {
   try {
-    const [now, tasks] = await Promise.all([ask("overview?after=" + told), ask("tasks")]);
-    latest = now;
-    if (now.is_embedded && !source) follow();
-    showRecent(now); showLoops(); showFeed(); showNumbers(now); bars(now); showGuard(now.guard); showSenders(now.input); showTasks(tasks.tasks);
-    await showChosen(false);
+    await refresh();
     $("link").textContent = "connected"; $("link").className = "quiet";
   } catch (error) {
     $("link").textContent = "no answer: " + error.message; $("link").className = "bad";
@@ -256,6 +290,11 @@ async function turn() {
     setTimeout(turn, EVERY_MS);
   }
 }
+$("stop").addEventListener("submit", event => {
+  event.preventDefault();
+  const body = { scope: "session", session_id: shown.id, reason: $("reason").value, for: $("span").value };
+  act("POST", "v1/stops", shown.tenant ? { ...body, tenant: shown.tenant } : body);
+});
 $("ask").addEventListener("submit", event => {
   event.preventDefault();
   if ($("session").value.trim()) choose("sessions", $("session").value.trim(), "");

@@ -137,6 +137,7 @@ async function showChosen(isNew) {
 }
 async function choose(kind, id, tenant) {
   shown = { kind, id, tenant: tenant || "", text: "", letters: new Map() };
+  $("stop").hidden = kind !== "sessions" || !latest || !latest.may_act;
   $("session").value = kind === "sessions" ? id : "";
   $("session-title").textContent = kind === "sessions" ? "A session's calls" : "Calls of the swarm " + id;
   history.replaceState(null, "", "#" + (kind === "swarms" ? "swarms/" : "") + encodeURIComponent(id) + (tenant ? "@" + encodeURIComponent(tenant) : ""));

@@ -1,0 +1,33 @@
+//! What a person's answer to a command changes: the loop is let be, and what stands about it goes.
+
+use crate::engine::context::Context;
+use crate::engine::effects::Effects;
+use crate::engine::exemptions::Exemption;
+use crate::engine::publishing::command::ReasonCode;
+use crate::engine::recording::lifecycle::unblock;
+use crate::engine::session::Session;
+use crate::event::{Answer, EventTime, Judged};
+use crate::identity::base32;
+
+/// Takes an answer. One to an episode that the session knows no more is a label alone.
+pub(super) fn answer(context: &Context<'_>, session: &mut Session, answer: &Answer<'_>, out: &mut Effects) {
+    let until = match answer.judged {
+        Judged::Right => return,
+        Judged::FalseAlarm => EventTime(i64::MAX),
+        Judged::Allowed(until) => until,
+    };
+    let head = &session.head;
+    let mut known = head.episodes.iter().chain(&head.shadow_episodes);
+    let Some(episode) = known.find(|episode| base32(&episode.id.0) == answer.episode).copied() else { return };
+    if until <= context.time {
+        return;
+    }
+    unblock(context, session, ReasonCode::Answer, |block| block.episode == episode.id, out);
+    let head = &mut session.head;
+    out.verdicts_changed |= head.verdicts.forget(episode.id);
+    head.arm_verdicts(&mut out.timers);
+    head.episodes.retain(|other| other.identity != episode.identity);
+    head.shadow_episodes.retain(|other| other.identity != episode.identity);
+    head.pending_nudge = None;
+    head.exempt.add(Exemption { identity: episode.identity, until }, context.time);
+}

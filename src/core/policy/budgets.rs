@@ -1,0 +1,433 @@
+//! Budgets above a session: what everybody of a group may use together within a window of event time.
+//!
+//! Windows are pieces of the calendar in UTC and never slide. The sum of a window only grows, so that what it crosses depends on no order.
+
+use crate::event::EventTime;
+use crate::limits::{BUDGETS_MAX, COST_USD_MAX, LABEL_KEY_CHARS_MAX, POLICY_MS_MAX};
+use crate::setting::{Key, Kind, MODE, Mode, Table, one_of};
+
+/// The largest limit of calls or tokens: sums of some of them stay exact.
+const LIMIT_MAX: i64 = 1_000_000_000_000_000;
+/// The largest share of a limit at which something is published.
+const SHARE_MAX: f64 = 1_000.0;
+const MINUTE_MS: i64 = 60_000;
+const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
+/// The first Monday of Unix time.
+const MONDAY_MS: i64 = 4 * DAY_MS;
+
+/// How long a window is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Per {
+    /// As long as the session lives: each session of the scope has the budget by itself.
+    Session,
+    /// A minute: a limit of its cost is a speed.
+    Minute,
+    Hour,
+    #[default]
+    Day,
+    /// Seven days that begin with a Monday.
+    Week,
+}
+
+impl Per {
+    const WORDS: [(&str, Self); 5] =
+        [("session", Self::Session), ("minute", Self::Minute), ("hour", Self::Hour), ("day", Self::Day), ("week", Self::Week)];
+
+    /// The word of a policy and of a key.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, per)| *per == self).map_or("", |(word, _)| word)
+    }
+
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(word, _)| *word == name).map(|(_, per)| *per)
+    }
+
+    /// Length of a window, ms of event time; 0 = it ends with the session.
+    #[must_use]
+    pub const fn window_ms(self) -> i64 {
+        match self {
+            Self::Session => 0,
+            Self::Minute => MINUTE_MS,
+            Self::Hour => 60 * MINUTE_MS,
+            Self::Day => DAY_MS,
+            Self::Week => 7 * DAY_MS,
+        }
+    }
+
+    /// Start of the window that holds a time.
+    #[must_use]
+    pub const fn window_of(self, time: EventTime) -> EventTime {
+        match self {
+            Self::Session => EventTime(0),
+            Self::Week => EventTime(time.0.saturating_sub(time.0.saturating_sub(MONDAY_MS).rem_euclid(7 * DAY_MS))),
+            _ => EventTime(time.0.saturating_sub(time.0.rem_euclid(self.window_ms()))),
+        }
+    }
+}
+
+/// Whom a budget adds up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BudgetScope {
+    /// An agent id, over all sessions of its tenant.
+    Agent,
+    Swarm,
+    Tenant,
+    /// Events with this label, for each of its values.
+    Label(String),
+}
+
+impl BudgetScope {
+    /// The word of a policy.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Swarm => "swarm",
+            Self::Tenant => "tenant",
+            Self::Label(_) => "label",
+        }
+    }
+}
+
+/// What was used. Sums merge in any order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Used {
+    pub calls: u64,
+    /// Input and output tokens together, those of a cache among the input.
+    pub tokens: u64,
+    /// Millionths of a US dollar.
+    pub cost_micro_usd: u64,
+    /// Event time of the first use.
+    pub first: EventTime,
+    /// Event time of the last.
+    pub last: EventTime,
+}
+
+impl Used {
+    /// Adds another sum; an empty one has no times.
+    pub fn add(&mut self, other: &Self) {
+        let is_first = *self == Self::default();
+        self.calls = self.calls.saturating_add(other.calls);
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.cost_micro_usd = self.cost_micro_usd.saturating_add(other.cost_micro_usd);
+        self.first = if is_first { other.first } else { self.first.min(other.first) };
+        self.last = if is_first { other.last } else { self.last.max(other.last) };
+    }
+}
+
+/// What a budget has a limit of, and a step is reached by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Quantity {
+    Calls,
+    Tokens,
+    /// Millionths of a US dollar.
+    Cost,
+    /// Milliseconds from the first use to the last.
+    Wall,
+}
+
+impl Quantity {
+    const ALL: [Self; 4] = [Self::Calls, Self::Tokens, Self::Cost, Self::Wall];
+
+    /// The word that the evidence of a command has for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Calls => "calls",
+            Self::Tokens => "tokens",
+            Self::Cost => "cost_micro_usd",
+            Self::Wall => "wall_ms",
+        }
+    }
+
+    /// So much of it was used.
+    #[must_use]
+    pub fn of(self, used: &Used) -> u64 {
+        match self {
+            Self::Calls => used.calls,
+            Self::Tokens => used.tokens,
+            Self::Cost => used.cost_micro_usd,
+            Self::Wall => used.last.0.saturating_sub(used.first.0).max(0).unsigned_abs(),
+        }
+    }
+}
+
+/// What is published when a share of a limit is used; each once in a window. The numbers are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum BudgetStep {
+    /// To people: it binds nobody.
+    Warn = 1,
+    /// To the agents: each hears it at its next call.
+    Nudge = 2,
+    /// Calls are refused to the end of the window.
+    Block = 3,
+}
+
+impl BudgetStep {
+    pub const ALL: [Self; 3] = [Self::Warn, Self::Nudge, Self::Block];
+
+    /// The word that the evidence of a command has for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Warn => "warn",
+            Self::Nudge => "nudge",
+            Self::Block => "block",
+        }
+    }
+}
+
+/// One `[[budget]]` of a policy.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    pub name: String,
+    pub scope: BudgetScope,
+    /// Exact names, and beginnings of names that end in `*`, of whom it adds up.
+    names: Vec<String>,
+    pub per: Per,
+    pub mode: Mode,
+    /// By [`Quantity`]; 0 = no limit.
+    limits: [u64; Quantity::ALL.len()],
+    /// By [`BudgetStep`]; 0 = it is never published.
+    shares: [f64; BudgetStep::ALL.len()],
+}
+
+/// A limit that was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reached {
+    pub quantity: Quantity,
+    pub used: u64,
+    pub limit: u64,
+}
+
+impl Budget {
+    /// Whether it adds up who has this name: that of the agent, swarm or tenant, or the value of the label.
+    #[must_use]
+    pub fn covers(&self, name: &str) -> bool {
+        self.names.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == pattern,
+        })
+    }
+
+    /// Whether a step is ever published.
+    #[must_use]
+    pub fn has(&self, step: BudgetStep) -> bool {
+        let may = match step {
+            BudgetStep::Block => matches!(self.mode, Mode::Block | Mode::Shadow),
+            BudgetStep::Warn | BudgetStep::Nudge => self.mode.is_on(),
+        };
+        may && self.share(step) > 0.0
+    }
+
+    /// The limit by which a step is reached, if it is; of several the one that is used up most.
+    #[must_use]
+    pub fn reached(&self, step: BudgetStep, used: &Used) -> Option<Reached> {
+        if !self.has(step) {
+            return None;
+        }
+        let share = self.share(step);
+        let limits = Quantity::ALL.into_iter().zip(self.limits).filter(|(_, limit)| *limit > 0);
+        let reached = limits.map(|(quantity, limit)| Reached { quantity, used: quantity.of(used), limit });
+        // Both are whole numbers: a share of 1 compares them as they are.
+        let is_reached = |of: &Reached| of.used > 0 && of.used as f64 >= of.limit as f64 * share;
+        reached.filter(is_reached).max_by(|a, b| part(a).total_cmp(&part(b)))
+    }
+
+    fn share(&self, step: BudgetStep) -> f64 {
+        self.shares.get(step as usize - 1).copied().unwrap_or_default()
+    }
+}
+
+fn part(reached: &Reached) -> f64 {
+    reached.used as f64 / reached.limit as f64
+}
+
+/// The budgets of a policy, in the order of the file.
+#[derive(Debug, Clone, Default)]
+pub struct Budgets(Vec<Budget>);
+
+impl Budgets {
+    pub(super) fn read(whole: &mut Table<'_>) -> Self {
+        let entries = whole.key("budget").list().len();
+        whole.check.rule("budget", entries <= BUDGETS_MAX, || {
+            format!("budget has {entries} entries, but must not have above {BUDGETS_MAX}")
+        });
+        let budgets: Vec<(String, Budget)> = whole.tables("budget", |table| (table.path("name"), budget(table)));
+        let mut names = std::collections::BTreeSet::new();
+        for (path, budget) in &budgets {
+            whole.check.rule(path, names.insert(budget.name.as_str()), || {
+                format!("{path} is {:?} a second time, but names must differ", budget.name)
+            });
+        }
+        // One that limits nothing, as that of the default policy, is none.
+        let limits = |budget: &Budget| budget.mode.is_on() && budget.limits.iter().any(|limit| *limit > 0);
+        Self(budgets.into_iter().map(|(_, budget)| budget).filter(limits).collect())
+    }
+
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Budget> {
+        self.0.iter()
+    }
+
+    /// The budget of that name, where its windows are as long.
+    #[must_use]
+    pub fn get(&self, name: &str, per: Per) -> Option<&Budget> {
+        self.0.iter().find(|budget| budget.name == name && budget.per == per)
+    }
+}
+
+fn budget(table: &mut Table<'_>) -> Budget {
+    let name = {
+        let mut key = table.key("name");
+        let name = key.text();
+        key.check.name(&key.path, name)
+    };
+    let path = table.path("name");
+    // It is a part of keys between slashes.
+    table.check.rule(&path, !name.contains('/'), || format!("{path} holds {name:?}, but must hold no /"));
+    let per = table.optional("per").map_or(Per::Day, |mut key| one_of(&Per::WORDS).read(&mut key));
+    let scope = scope(&mut table.key("scope"));
+    let path = table.path("scope");
+    table.check.rule(&path, scope != BudgetScope::Agent || per != Per::Session, || {
+        format!("{path} is agent and per is session, but that is the detector budget: set detectors.budget")
+    });
+    let names = table.optional("names").map_or_else(|| vec!["*".to_owned()], names);
+    let mode = table.optional("mode").map_or(Mode::Nudge, |mut key| MODE.read(&mut key));
+    let mut share = |key: &str, unset: f64| table.optional(key).map_or(unset, share_of);
+    let shares = [share("warn_share", 0.8), share("nudge_share", 1.0), share("block_share", 1.0)];
+    let path = table.path("block_share");
+    let is_rising = shares.iter().filter(|share| **share > 0.0).is_sorted();
+    table.check.rule(&path, is_rising, || {
+        let [warn, nudge, block] = shares;
+        format!("{path} is {block}, nudge_share {nudge} and warn_share {warn}, but none must be below one before it")
+    });
+    let mut count = |key: &str, most: i64| table.optional(key).map_or(0, |key| whole_number(key, most));
+    let (calls, tokens, wall_ms) = (count("calls", LIMIT_MAX), count("tokens", LIMIT_MAX), count("wall_ms", POLICY_MS_MAX));
+    let cost_micro_usd = table.optional("cost_usd").map_or(0, cost);
+    Budget { name, scope, names, per, mode, limits: [calls, tokens, cost_micro_usd, wall_ms], shares }
+}
+
+fn scope(key: &mut Key<'_>) -> BudgetScope {
+    let text = key.text();
+    match text {
+        "agent" => return BudgetScope::Agent,
+        "swarm" => return BudgetScope::Swarm,
+        "tenant" => return BudgetScope::Tenant,
+        _ => {}
+    }
+    let is_key = |label: &&str| !label.is_empty() && label.chars().count() <= LABEL_KEY_CHARS_MAX && !label.contains('=');
+    let label = text.strip_prefix("label:").filter(is_key);
+    let path = &key.path;
+    key.check.rule(path, label.is_some(), || {
+        format!("{path} is {text:?}, but must be one of: agent, swarm, tenant, label:KEY with a key of 1 to {LABEL_KEY_CHARS_MAX} characters and no =")
+    });
+    BudgetScope::Label(label.unwrap_or_default().to_owned())
+}
+
+/// Exact names, and beginnings that end in `*`; the empty one is who has none.
+fn names(mut key: Key<'_>) -> Vec<String> {
+    let (names, path) = (key.texts(), &key.path);
+    key.check.rule(path, !names.is_empty(), || format!("{path} is empty, but must name somebody"));
+    for name in &names {
+        let holds = !name.strip_suffix('*').unwrap_or(name).contains('*');
+        key.check.rule(path, holds, || format!("{path} holds {name:?}, but a * may only stand at the end"));
+        if !name.is_empty() {
+            key.check.name(path, name);
+        }
+    }
+    names
+}
+
+fn whole_number(mut key: Key<'_>, most: i64) -> u64 {
+    let value = key.integer();
+    key.check.integer(&key.path, value, 0, most).unsigned_abs()
+}
+
+fn share_of(mut key: Key<'_>) -> f64 {
+    amount(&mut key, SHARE_MAX)
+}
+
+/// An amount of US dollars in a policy, as millionths.
+fn cost(mut key: Key<'_>) -> u64 {
+    micro_usd(amount(&mut key, COST_USD_MAX))
+}
+
+/// US dollars as millionths, rounded up: a limit above nothing stays one.
+pub(super) fn micro_usd(usd: f64) -> u64 {
+    // A cast from floating point saturates. What binary fractions add behind the sixth decimal means nothing.
+    let micro = usd * 1e6;
+    if (micro - micro.round()).abs() < 1e-3 { micro.round() as u64 } else { micro.ceil() as u64 }
+}
+
+/// A number from 0 on.
+pub(super) fn amount(key: &mut Key<'_>, most: f64) -> f64 {
+    let value = key.float();
+    let (path, holds) = (&key.path, (0.0..=most).contains(&value));
+    key.check.rule(path, holds, || format!("{path} is {value}, but must be between 0 and {most}"));
+    if holds { value } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_pieces_of_the_calendar() {
+        let at = |text: &str| EventTime::parse_rfc3339(text).unwrap();
+        let time = at("2026-11-27T23:59:59.999Z");
+        for (per, start) in [
+            (Per::Minute, "2026-11-27T23:59:00Z"),
+            (Per::Hour, "2026-11-27T23:00:00Z"),
+            (Per::Day, "2026-11-27T00:00:00Z"),
+            (Per::Week, "2026-11-23T00:00:00Z"),
+        ] {
+            assert_eq!(per.window_of(time), at(start), "{per:?}");
+            assert_eq!(per.window_of(at(start)), at(start), "{per:?}");
+            assert_eq!(per.window_of(at(start).plus_ms(-1)), at(start).plus_ms(-per.window_ms()), "{per:?}");
+            assert_eq!(Per::from_name(per.as_str()), Some(per));
+        }
+        assert_eq!(Per::Session.window_of(time), EventTime(0));
+        // The extremes of event time have a window too.
+        for per in [Per::Minute, Per::Hour, Per::Day, Per::Week] {
+            assert!(per.window_of(EventTime(0)) <= EventTime(0));
+        }
+    }
+
+    #[test]
+    fn sums_merge_in_any_order_and_never_overflow() {
+        let used = |calls, tokens, first, last| Used {
+            calls,
+            tokens,
+            cost_micro_usd: 1,
+            first: EventTime(first),
+            last: EventTime(last),
+        };
+        let parts = [used(1, 5, 10, 20), used(u64::MAX, 7, 5, 6), used(2, u64::MAX, 30, 31)];
+        let sum = |order: [usize; 3]| {
+            let mut sum = Used::default();
+            for at in order {
+                sum.add(&parts[at]);
+            }
+            sum
+        };
+        let whole = Used { calls: u64::MAX, tokens: u64::MAX, cost_micro_usd: 3, first: EventTime(5), last: EventTime(31) };
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
+            assert_eq!(sum(order), whole);
+        }
+    }
+
+    #[test]
+    fn a_price_or_limit_in_dollars_is_exact_to_the_millionth() {
+        for (usd, micro) in [(0.0, 0), (0.1, 100_000), (1e-7, 1), (1e9, 1_000_000_000_000_000), (0.3, 300_000)] {
+            assert_eq!(micro_usd(usd), micro, "{usd}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A controlled trial: a share of the sessions is judged like all others, and nothing is sent to their agents. What commands are worth is
+//! the difference (page `policies`).
+
+use crate::identity::hash_parts;
+use crate::setting::{Kind, Share, Table};
+
+/// Settings of `[trial]`: which sessions are only watched.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Trial {
+    /// Share of the sessions in the control arm, 0 to 1; 0 = no trial.
+    share: f64,
+    /// Another salt draws other sessions.
+    salt: String,
+}
+
+/// What happens to the commands of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Arm {
+    /// They are sent, and to be obeyed.
+    Treatment,
+    /// They are published as shadow commands: nobody obeys them.
+    Control,
+}
+
+impl Arm {
+    /// Its name in commands and reports.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Treatment => "treatment",
+            Self::Control => "control",
+        }
+    }
+}
+
+impl Trial {
+    pub(super) fn read(table: &mut Table<'_>) -> Self {
+        let share = Share.read(&mut table.key("share"));
+        let mut key = table.key("salt");
+        let salt = key.text();
+        let salt = if salt.is_empty() { String::new() } else { key.check.name(&key.path, salt) };
+        Self { share, salt }
+    }
+
+    /// The arm of a session; none without a trial. It depends on names alone: a replay, another process and a restart find the same one.
+    /// It is drawn for a session and not for a detector: a loop that two detectors see would else be in both arms.
+    #[must_use]
+    pub fn arm(&self, tenant: &str, session_id: &str) -> Option<Arm> {
+        if self.share <= 0.0 {
+            return None;
+        }
+        let hash = hash_parts(&[&self.salt, "\u{1f}", tenant, "\u{1f}", session_id]).hash64();
+        // 53 bits: a floating point number holds each of them.
+        let place = (hash.0 >> 11) as f64 / (1_u64 << 53) as f64;
+        Some(if place < self.share { Arm::Control } else { Arm::Treatment })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(share: f64, salt: &str) -> Trial {
+        Trial { share, salt: salt.to_owned() }
+    }
+
+    #[test]
+    fn the_share_is_met_and_another_salt_draws_others() {
+        let controls = |trial: &Trial| -> Vec<u32> {
+            (0..10_000).filter(|at| trial.arm("acme", &format!("s{at}")) == Some(Arm::Control)).collect()
+        };
+        let (one, two) = (controls(&trial(0.1, "a")), controls(&trial(0.1, "b")));
+        assert!((900..1_100).contains(&one.len()), "{}", one.len());
+        let both = one.iter().filter(|at| two.contains(at)).count();
+        assert!((60..140).contains(&both), "{both} of both");
+        assert_eq!(controls(&trial(1.0, "a")).len(), 10_000);
+    }
+
+    #[test]
+    fn without_a_share_nobody_is_in_a_trial() {
+        assert_eq!(trial(0.0, "a").arm("", "s"), None);
+    }
+
+    #[test]
+    fn names_that_run_into_each_other_are_drawn_apart() {
+        let arms =
+            |tenant: &str, session: &str| (0..64).map(|at| trial(0.5, &at.to_string()).arm(tenant, session)).collect::<Vec<_>>();
+        assert_ne!(arms("a", "bc"), arms("ab", "c"));
+    }
+}

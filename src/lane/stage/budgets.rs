@@ -1,0 +1,54 @@
+//! Budgets under another policy: what was used is compared with the new limits, without waiting for the next use. Who is blocked makes none.
+
+use std::ops::ControlFlow;
+
+use loopwarden_core::engine::{SwarmCallKey, SwarmInput};
+use loopwarden_state::report::parse_report_key;
+use loopwarden_state::swarm::CounterKind;
+use loopwarden_state::{KeyFamily, StateStore};
+
+use crate::stage::context::{Cause, RecordContext, Stop};
+use crate::stage::poison::Culprit;
+use crate::stage::processor::Machine;
+
+/// Keys of counters that are read at a time.
+const COUNTERS_READ: usize = 256;
+
+impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
+    /// Compares the budgets of a task of the swarm stage with the policy in force, from where it stopped on. When the overlay is full, the rest
+    /// comes after the commit.
+    pub(crate) fn compare_budgets(&mut self) -> Result<(), Stop> {
+        if self.task.seen.count(CounterKind::Budget, &self.work.store, self.id)? == 0 {
+            *self.task.compares_budgets = None;
+        }
+        while let Some(from) = &*self.task.compares_budgets {
+            let (mut keys, mut next, counters, task) = (Vec::new(), None, &self.work.counters, self.id);
+            self.work.store.scan(task, KeyFamily::SwarmCounter, &[], from, &mut |key, _| {
+                if keys.len() == COUNTERS_READ {
+                    next = Some(key.to_vec());
+                    return ControlFlow::Break(());
+                }
+                // One that changed since the last commit was compared when it did.
+                if let Some(of @ SwarmCallKey::Budget { .. }) = parse_report_key(key)
+                    && !counters.is_dirty(&(task, key.to_vec()))
+                {
+                    keys.push((key.to_vec(), of));
+                }
+                ControlFlow::Continue(())
+            })?;
+            for (key, of) in keys {
+                if self.work.is_full() {
+                    *self.task.compares_budgets = Some(key);
+                    return Err(Stop::Full);
+                }
+                let id = (self.id, key);
+                let place = self.work.counters.find(&id, &self.work.store)?;
+                let at = self.work.counters.get(place)?.counter.time;
+                let cause = Cause { offset: self.task.next().0, at, record_time: at };
+                self.apply_counter((place, &id.1), &of, SwarmInput::Compare, cause, || Culprit::Record(cause.offset))?;
+            }
+            *self.task.compares_budgets = next;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! An operator's `stop` or `release`: one subject of its own, in the task that its record key leads to.
+
+use loopwarden_core::engine::{SourcePosition, StopState, SubjectKey, TimerChange, TimerKind};
+use loopwarden_core::event::{Event, EventTime, RecordOffset};
+use loopwarden_core::limits::STOPS_MAX;
+use loopwarden_state::{StateStore, TimerKey};
+
+use crate::encode::InForce;
+use crate::stage::context::{Cause, RecordContext, Stop};
+use crate::stage::effects::{move_timers, send_commands};
+use crate::stage::processor::Machine;
+
+/// Bytes that a changed stop counts for: its state, with the ids of its events.
+const STOP_BYTES: usize = 2_048;
+
+impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
+    /// Takes an event of an operator.
+    pub(crate) fn act(&mut self, event: &Event<'_>, place: SourcePosition<'_>, cause: Cause) -> Result<(), Stop> {
+        let subject = SubjectKey::of_event(event);
+        let key = subject.row_key().into_bytes();
+        let known = self.task.stops.get(&key, &self.work.store, self.id)?;
+        if known.is_none() && self.task.stops.count(STOPS_MAX, &self.work.store, self.id)? >= STOPS_MAX {
+            self.work.overlay.stats.limit_stops += 1;
+            return Ok(());
+        }
+        let was = known.as_ref().map(StopState::due);
+        let mut state = known.unwrap_or_default();
+        let effects = state.apply(self.work.machine.app(), event, place);
+        if effects.is_duplicate {
+            self.work.overlay.stats.duplicates += 1;
+            return Ok(());
+        }
+        let mut commands = effects.command.into_iter().collect();
+        let at = (self.id, RecordOffset(cause.offset));
+        send_commands(at, self.task, &self.work.encoder, &mut self.work.overlay, &mut commands, cause.record_time);
+        self.set_stop(&subject, &key, was, Some(state), effects.row_changed, cause);
+        Ok(())
+    }
+
+    /// Fires the timer of a stop: it has ended, or can be forgotten.
+    pub(crate) fn fire_stop(&mut self, timer: &TimerKey<'_>, cause: Cause) -> Result<(), Stop> {
+        let Some(subject) = loopwarden_state::stop::subject_of(timer.subject) else { return Ok(()) };
+        let Some(mut state) = self.task.stops.get(timer.subject, &self.work.store, self.id)? else { return Ok(()) };
+        let row_changed = state.fire(timer.due);
+        let state = Some(state).filter(|state| state.due() > timer.due);
+        self.set_stop(&subject, timer.subject, None, state, row_changed, cause);
+        Ok(())
+    }
+
+    fn set_stop(
+        &mut self,
+        subject: &SubjectKey,
+        key: &[u8],
+        was: Option<EventTime>,
+        state: Option<StopState>,
+        row_changed: bool,
+        cause: Cause,
+    ) {
+        let now = state.as_ref().map(StopState::due);
+        if was != now {
+            move_timers(self.task, &[TimerChange { kind: TimerKind::Stop, was, now }], key);
+        }
+        let of = state.clone().unwrap_or_default();
+        if row_changed && let Some(row) = self.work.encoder.row(subject, InForce::of_stop(&of), cause.at, self.id) {
+            self.work.overlay.set_row(self.id, row);
+            self.work.overlay.command_waits = true;
+        }
+        self.task.stops.set(key, state);
+        self.work.overlay.bytes += STOP_BYTES;
+    }
+}

@@ -1,0 +1,80 @@
+//! What operators ask of a lane: whom stops bind, and whom one would bind.
+
+use std::ops::ControlFlow;
+
+use loopwarden_core::engine::{SEPARATOR, SubjectKey};
+use loopwarden_core::event::{Stage, StopScope, TaskId};
+use loopwarden_core::limits::HTTP_ROWS_MAX;
+use loopwarden_log::Log;
+use loopwarden_state::{KeyFamily, StateKey, StateStore, StoreError, session, stop};
+
+use crate::encode::InForce;
+use crate::stage::processor::Machine;
+use crate::task::query::{Matching, Standing};
+use crate::thread::lane::Lane;
+
+/// Sessions that one look goes over: the lane judges nothing meanwhile.
+const LOOKED_AT_MAX: u64 = 100_000;
+
+impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+    /// Rows of stops in force, as of the last commit.
+    pub(crate) fn stops(&self) -> Result<Standing, StoreError> {
+        let mut found = Standing::default();
+        for id in self.tasks.running_ids().into_iter().filter(|id| id.stage == Stage::Session) {
+            let mut keys = Vec::new();
+            self.work.store.scan(id, KeyFamily::Stop, &[], &[], &mut |key, _| {
+                keys.push(key.to_vec());
+                ControlFlow::Continue(())
+            })?;
+            for key in keys {
+                if found.rows.len() >= HTTP_ROWS_MAX {
+                    found.more = true;
+                    return Ok(found);
+                }
+                found.rows.extend(self.stop_row(id, &key)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The row of whom an operator stops.
+    pub(crate) fn stop_row(&self, id: TaskId, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(bytes) = self.work.store.get(id, &StateKey::new(KeyFamily::Stop, key.to_vec()))? else { return Ok(None) };
+        let state = stop::decode(&bytes)?;
+        Ok(stop::subject_of(key).and_then(|of| InForce::of_stop(&state).json(&of, state.time)))
+    }
+
+    /// Agents that a stop would bind.
+    pub(crate) fn matching(&self, subject: &SubjectKey) -> Result<Matching, StoreError> {
+        let SubjectKey::Stop { tenant, scope, name } = subject else { return Ok(Matching::default()) };
+        let prefix = match scope {
+            StopScope::Session => session::agents_prefix(Some(tenant), name),
+            StopScope::All => String::new(),
+            StopScope::Agent | StopScope::Swarm | StopScope::Tenant => format!("{tenant}{SEPARATOR}"),
+        };
+        let (mut found, mut looked_at, mut failed) = (Matching::default(), 0, None);
+        for id in self.tasks.running_ids().into_iter().filter(|id| id.stage == Stage::Session) {
+            self.work.store.scan(id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, value| {
+                if looked_at == LOOKED_AT_MAX {
+                    found.more = true;
+                    return ControlFlow::Break(());
+                }
+                looked_at += 1;
+                let is_meant = match (scope, session::subject_of(key)) {
+                    (StopScope::Agent, Some(SubjectKey::Agent { agent_id, .. })) => agent_id == *name,
+                    (StopScope::Swarm, Some(_)) => match session::decode_head(value) {
+                        Ok((head, _)) => *head.swarm_id == **name,
+                        Err(error) => {
+                            failed = Some(error);
+                            return ControlFlow::Break(());
+                        }
+                    },
+                    (_, of) => of.is_some(),
+                };
+                found.agents += u64::from(is_meant);
+                ControlFlow::Continue(())
+            })?;
+        }
+        failed.map_or(Ok(found), Err)
+    }
+}

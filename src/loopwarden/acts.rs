@@ -1,0 +1,115 @@
+//! What an operator asks for, as the event that goes into the log: `stop` and `release`, from the command line and over HTTP alike.
+
+use loopwarden_core::engine::SubjectKey;
+use loopwarden_core::event::{EventTime, StopScope};
+use loopwarden_core::limits::STOP_MS_MAX;
+use serde_json::{Value, json};
+
+/// Whom an operator means, within a tenant or beyond.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) scope: StopScope,
+    /// None: of no tenant, or all of them.
+    pub(crate) tenant: Option<String>,
+    /// Of the session, agent or swarm; of a wider scope empty.
+    pub(crate) name: String,
+}
+
+impl Target {
+    /// As state and rows have it.
+    pub(crate) fn subject(&self) -> SubjectKey {
+        SubjectKey::stop(self.scope, self.tenant.as_deref().unwrap_or_default(), &self.name)
+    }
+
+    /// Key of the record, which leads to one partition.
+    pub(crate) fn record_key(&self) -> &str {
+        self.scope.record_key(self.tenant.as_deref().unwrap_or_default(), &self.name)
+    }
+
+    /// The event that stops them until a time.
+    pub(crate) fn stop(&self, act: &Act<'_>, until: EventTime, fails_closed: bool) -> Value {
+        let fail = fails_closed.then(|| json!("closed"));
+        self.event("stop", act, [("until", Some(json!(until.to_rfc3339()))), ("fail", fail)])
+    }
+
+    /// The event that lets them go on.
+    pub(crate) fn release(&self, act: &Act<'_>) -> Value {
+        self.event("release", act, [])
+    }
+
+    fn event<const N: usize>(&self, kind: &str, act: &Act<'_>, more: [(&str, Option<Value>); N]) -> Value {
+        let named = |scope| (self.scope == scope).then_some(&self.name);
+        let fields = [
+            ("id", Some(json!(act.id))),
+            ("kind", Some(json!(kind))),
+            ("scope", Some(json!(self.scope.as_str()))),
+            // Every event has one; of a stop it is what its records are keyed by.
+            ("session_id", Some(json!(self.record_key()))),
+            ("time", Some(json!(act.at.to_rfc3339()))),
+            ("tenant", self.tenant.as_ref().map(|tenant| json!(tenant))),
+            ("swarm_id", named(StopScope::Swarm).map(|name| json!(name))),
+            ("agent", named(StopScope::Agent).map(|name| json!({ "id": name }))),
+            ("reason", act.reason.map(|reason| json!(reason))),
+            ("labels", act.actor.map(|actor| json!({ "actor": actor }))),
+        ];
+        let fields = fields.into_iter().chain(more);
+        Value::Object(fields.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+    }
+}
+
+/// Who acts, when, and why.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Act<'a> {
+    /// One that comes again with the same id changes nothing.
+    pub(crate) id: &'a str,
+    pub(crate) at: EventTime,
+    /// None where whoever takes the event knows better.
+    pub(crate) actor: Option<&'a str>,
+    pub(crate) reason: Option<&'a str>,
+}
+
+/// A span as people write it: `90s`, `30m`, `2h`, `7d`. Milliseconds; none where it is no such span, none at all, or longer than a stop may be.
+pub(crate) fn span_ms(text: &str) -> Option<i64> {
+    let at = text.len().checked_sub(1)?;
+    let (number, unit) = text.split_at_checked(at)?;
+    let unit_ms = match unit {
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    let span_ms = number.parse::<i64>().ok().filter(|_| is_number)?.checked_mul(unit_ms)?;
+    (1..=STOP_MS_MAX).contains(&span_ms).then_some(span_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_has_a_unit_and_a_bound() {
+        let spans = ["90s", "30m", "2h", "7d"].map(span_ms);
+        assert_eq!(spans, [Some(90_000), Some(1_800_000), Some(7_200_000), Some(604_800_000)]);
+        for bad in ["", "m", "30", "-1m", "+1m", "0m", "8d", "1w", "1 m", "9999999999999999999h", "1é"] {
+            assert_eq!(span_ms(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_event_of_each_scope_is_one_and_goes_to_its_own_key() {
+        use loopwarden_core::event::{RecordMeta, decode};
+        let act = Act { id: "a", at: EventTime(5), actor: Some("alice"), reason: Some("runaway") };
+        for (scope, key) in StopScope::LIST.into_iter().zip(["n", "n", "n", "t", "*"]) {
+            let name = if scope <= StopScope::Swarm { "n" } else { "" };
+            let tenant = (scope != StopScope::All).then(|| "t".to_owned());
+            let target = Target { scope, tenant, name: name.to_owned() };
+            for event in [target.stop(&act, EventTime(9), true), target.release(&act)] {
+                let bytes = event.to_string().into_bytes();
+                let read = decode(Some(&bytes), &RecordMeta::without_place(EventTime(5), 4_096)).unwrap();
+                assert_eq!((SubjectKey::of_event(&read), &*read.session_id), (target.subject(), key));
+            }
+        }
+    }
+}

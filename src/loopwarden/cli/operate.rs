@@ -1,0 +1,186 @@
+//! `stop` and `release`: acts of an operator, sent to wherever events go.
+
+use std::time::Duration;
+
+use loopwarden_core::event::{EventTime, RecordMeta, StopScope, decode};
+use loopwarden_kafka::producers::writer::Writer;
+use loopwarden_lab::report::{grouped, plain};
+use loopwarden_log::clock;
+use loopwarden_settings::Config;
+use serde_json::{Map, Value};
+
+use crate::acts::{Act, Target, span_ms};
+use crate::cli::args::{LogArgs, ReleaseArgs, StopArgs, WhereArgs, WhomArgs};
+use crate::cli::shared::ask::{Answer, RunningProcess};
+use crate::cli::shared::{ask, setup};
+use crate::exit_code;
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::server::kafka_options;
+
+/// Longest wait for the running process.
+const WAIT: Duration = Duration::from_secs(10);
+const ANSWER_BYTES_MAX: usize = 64 * 1_024;
+const PATH: &str = "/v1/stops";
+
+/// Stops agents until they are released, or its end.
+///
+/// # Errors
+/// Settings, brokers, the running process; that nobody has confirmed a stop of everybody.
+pub fn stop(args: &StopArgs, log: &LogArgs) -> Outcome {
+    setup::log_quietly(log)?;
+    let config = setup::load(&args.place.config, log)?.config;
+    let target = target(&args.whom);
+    let now = EventTime(clock::now_ms());
+    let until = match &args.span {
+        None => now.plus_ms(1),
+        Some(span) => {
+            let why = || usage(&format!("--for {span:?} is no span: as 90s, 30m, 2h, at most 7d"));
+            now.plus_ms(span_ms(span).ok_or_else(why)?)
+        }
+    };
+    if args.dry_run {
+        return output::line(&format!("{} would be stopped: {}", named(&target), count(&target, &args.place, &config)?));
+    }
+    if target.scope == StopScope::All && !args.yes {
+        let found = count(&target, &args.place, &config).unwrap_or_else(|_| "nobody could be asked how many agents".to_owned());
+        output::say(format!("this stops everybody: {found}; nothing was changed, with --yes it is"));
+        return Err(Failure::answer_is_no());
+    }
+    let reason = args.reason.as_deref().unwrap_or_default();
+    let message = |became: &str| format!("{} is stopped until {}: {became}", named(&target), until.to_rfc3339());
+    if config.kafka.is_some() {
+        return send(&config, &args.place, &target, |act| {
+            target.stop(&Act { reason: Some(reason), ..*act }, until, args.fail_closed)
+        })
+        .and_then(|became| output::line(&message(&became)));
+    }
+    let mut body = request(&target);
+    body.insert("reason".to_owned(), reason.into());
+    body.insert("until".to_owned(), until.to_rfc3339().into());
+    body.insert("fail".to_owned(), if args.fail_closed { "closed" } else { "open" }.into());
+    let answer = post(&args.place, &config, body)?;
+    let is_known = answer.get("in_force") == Some(&Value::Bool(true));
+    output::line(&message(if is_known { "in force" } else { "taken, and in force once it is judged" }))
+}
+
+/// Lets agents go on that were stopped.
+///
+/// # Errors
+/// Settings, brokers, the running process.
+pub fn release(args: &ReleaseArgs, log: &LogArgs) -> Outcome {
+    setup::log_quietly(log)?;
+    let config = setup::load(&args.place.config, log)?.config;
+    let target = target(&args.whom);
+    let reason = args.reason.as_deref();
+    let message = |became: &str| format!("{} is released: {became}", named(&target));
+    if config.kafka.is_some() {
+        return send(&config, &args.place, &target, |act| target.release(&Act { reason, ..*act }))
+            .and_then(|became| output::line(&message(&became)));
+    }
+    let asked = request(&target);
+    let fields = asked.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
+    let pairs: Vec<String> = fields
+        .chain(reason.map(|reason| ("reason", reason)))
+        .map(|(name, value)| format!("{name}={}", ask::path_part(value)))
+        .collect();
+    let process = RunningProcess::of(args.place.address.as_deref(), &config)?;
+    let answer = process.delete(&format!("{PATH}?{}", pairs.join("&")), WAIT, ANSWER_BYTES_MAX);
+    let answer = taken(&process, answer)?;
+    output::line(&message(if answer.get("released") == Some(&Value::Bool(true)) {
+        "done"
+    } else {
+        "taken, and done once it is judged"
+    }))
+}
+
+fn usage(message: &str) -> Failure {
+    Failure::new(exit_code::USAGE, format!("error: {message}"))
+}
+
+fn target(whom: &WhomArgs) -> Target {
+    let WhomArgs { session, agent, swarm, tenant, all } = whom;
+    let names = [(StopScope::Session, session), (StopScope::Agent, agent), (StopScope::Swarm, swarm)];
+    let narrow = names.into_iter().find_map(|(scope, name)| Some((scope, name.clone()?)));
+    let wide = if *all { StopScope::All } else { StopScope::Tenant };
+    let (scope, name) = narrow.unwrap_or((wide, String::new()));
+    Target { scope, tenant: tenant.clone(), name }
+}
+
+/// Whom, for people. What a user wrote does nothing to a terminal.
+fn named(target: &Target) -> String {
+    let tenant = target.tenant.as_deref().map(plain);
+    let of = tenant.as_ref().map(|tenant| format!(" of tenant {tenant}")).unwrap_or_default();
+    match target.scope {
+        StopScope::All => "everybody".to_owned(),
+        StopScope::Tenant => format!("tenant {}", tenant.unwrap_or_default()),
+        scope => format!("{} {}{of}", scope.as_str(), plain(&target.name)),
+    }
+}
+
+/// A request of the process, as far as it names whom.
+fn request(target: &Target) -> Map<String, Value> {
+    let mut fields = Map::from_iter([("scope".to_owned(), target.scope.as_str().into())]);
+    if let Some(tenant) = &target.tenant {
+        fields.insert("tenant".to_owned(), tenant.as_str().into());
+    }
+    let name = match target.scope {
+        StopScope::Session => "session_id",
+        StopScope::Agent => "agent_id",
+        StopScope::Swarm => "swarm_id",
+        StopScope::Tenant | StopScope::All => return fields,
+    };
+    fields.insert(name.to_owned(), target.name.as_str().into());
+    fields
+}
+
+/// How many agents a running process knows that would be stopped.
+fn count(target: &Target, place: &WhereArgs, config: &Config) -> Result<String, Failure> {
+    let mut body = request(target);
+    body.insert("dry_run".to_owned(), true.into());
+    let answer = post(place, config, body)?;
+    let agents = answer.pointer("/would_stop/agents").and_then(Value::as_u64).unwrap_or_default();
+    let more = if answer.pointer("/would_stop/more") == Some(&Value::Bool(true)) { " or more" } else { "" };
+    let noun = if agents == 1 { "agent" } else { "agents" };
+    Ok(format!("{}{more} {noun} that this process knows", grouped(agents)))
+}
+
+fn post(place: &WhereArgs, config: &Config, body: Map<String, Value>) -> Result<Value, Failure> {
+    let process = RunningProcess::of(place.address.as_deref(), config)?;
+    let answer = process.post(PATH, &Value::Object(body).to_string(), WAIT, ANSWER_BYTES_MAX);
+    taken(&process, answer)
+}
+
+fn taken(process: &RunningProcess, answer: std::io::Result<Answer>) -> Result<Value, Failure> {
+    let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{}{PATH}: {cause}", process.address));
+    let Answer { status, code, body } = answer.map_err(|error| fail(process.nobody(&error)))?;
+    if !code.starts_with('2') {
+        return Err(fail(format!("answered {status:?} {}{}", body.trim(), ask::way_in(&code))));
+    }
+    serde_json::from_str(&body).map_err(|error| fail(format!("no answer to a stop: {error}")))
+}
+
+/// Writes the event to the topic of events: what became of it.
+fn send(config: &Config, place: &WhereArgs, target: &Target, event: impl Fn(&Act<'_>) -> Value) -> Result<String, Failure> {
+    let Some(kafka) = config.kafka.as_ref().filter(|_| place.address.is_none()) else {
+        return Err(usage("--address is about embedded mode; with Kafka the event goes to the topic"));
+    };
+    let (now, actor) = (EventTime(clock::now_ms()), actor());
+    let id = format!("act-{}-{}", now.0, std::process::id());
+    let event = event(&Act { id: &id, at: now, actor: actor.as_deref(), reason: None }).to_string();
+    let meta = RecordMeta::without_place(now, config.limits.record_bytes_max);
+    // What is no event would become a dead letter, and nobody here would know.
+    decode(Some(event.as_bytes()), &meta).map_err(|rejected| usage(&format!("no such act can be: {rejected}")))?;
+    let writer = Writer::new(&kafka_options(config, kafka, 0)?)?;
+    writer.write(&kafka.input, None, target.record_key().as_bytes(), Some(event.as_bytes()))?;
+    writer.flush()?;
+    Ok(format!("sent to {}", kafka.input))
+}
+
+/// The user at work, and where.
+pub(super) fn actor() -> Option<String> {
+    let user = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()))?;
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    Some(if host.is_empty() { user } else { format!("{user}@{host}") })
+}

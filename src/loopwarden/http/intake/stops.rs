@@ -1,0 +1,227 @@
+//! `/v1/stops`: whom operators stop. A stop and its release are events in the log like all others; who asks gives them their name.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use loopwarden_core::event::{EventTime, Reason, RecordMeta, StopScope, allowed, decode};
+use loopwarden_core::identity::{base32, hash_parts};
+use loopwarden_core::limits::STOP_MS_MAX;
+use loopwarden_log::embedded::Append;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::acts::{Act, Target, span_ms};
+use crate::clock;
+use crate::http::access::gate::foreign_tenant;
+use crate::http::access::principal::Principal;
+use crate::http::answer;
+use crate::http::answer::Refusal;
+use crate::http::intake::durable::{refused, synced};
+use crate::http::listener::body::BodyLimit;
+use crate::http::shared::Process;
+use crate::http::views::json as view;
+use crate::http::views::query::{Pairs, Parameters};
+
+/// What a request may take. Bytes.
+const BODY: BodyLimit = BodyLimit { bytes_max: 16 * 1024, what: "a stop", advice: "" };
+/// Longest wait until the guard of this process knows. Whether it does is in the answer.
+const KNOWN_WAIT: Duration = Duration::from_secs(2);
+const TARGET: [&str; 5] = ["scope", "tenant", "session_id", "agent_id", "swarm_id"];
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    scope: String,
+    tenant: Option<String>,
+    session_id: Option<String>,
+    agent_id: Option<String>,
+    swarm_id: Option<String>,
+    reason: Option<String>,
+    #[serde(rename = "for")]
+    span: Option<String>,
+    until: Option<String>,
+    fail: Option<String>,
+    /// One that comes again changes nothing.
+    id: Option<String>,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Stops agents, or counts those that it would stop.
+pub(crate) async fn post(
+    State(process): State<Arc<Process>>,
+    Extension(who): Extension<Principal>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let (body, _memory) = process.shared.bodies.collect(&headers, body, BODY).await?;
+    let asked: Asked = serde_json::from_slice(&body).map_err(|error| match process.embedded {
+        Some(_) => answer::bad_request(format!("no stop: {error}")),
+        None => answer::embedded_only(),
+    })?;
+    let names = [("session_id", &asked.session_id), ("agent_id", &asked.agent_id), ("swarm_id", &asked.swarm_id)];
+    let target = target(&who, &asked.scope, asked.tenant.clone(), names.map(|(name, value)| (name, value.as_deref())))?;
+    let now = EventTime(clock::now_ms());
+    let until = until(&asked, now).map_err(answer::bad_request)?;
+    let fails_closed = match asked.fail.as_deref() {
+        None | Some("open") => false,
+        Some("closed") => true,
+        Some(_) => return Err(answer::bad_request("fail is \"open\" or \"closed\"").into()),
+    };
+    if asked.dry_run {
+        let (status, subject) = (Arc::clone(&process.status), target.subject());
+        let found = answer::blocking(&process.asks, move || status.matching(&subject)).await?;
+        let found = found.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
+        return Ok(answer::ok(&json!({ "would_stop": { "agents": found.agents, "more": found.more } })));
+    }
+    let Some(reason) = asked.reason.as_deref() else { return Err(answer::bad_request("a stop has a reason").into()) };
+    let id = asked.id.clone().unwrap_or_else(|| own_id("stop", &target, &[&until.to_rfc3339(), reason], now));
+    let event = target.stop(&Act { id: &id, at: now, actor: None, reason: Some(reason) }, until, fails_closed);
+    let known = append(&process, &who, &target, &event, now).await?;
+    let taken = json!({ "id": id, "until": until.to_rfc3339(), "in_force": known });
+    Ok(answer::json(StatusCode::ACCEPTED, &taken))
+}
+
+/// Releases. Whom nobody has stopped it changes nothing for.
+pub(crate) async fn delete(
+    State(process): State<Arc<Process>>,
+    Extension(who): Extension<Principal>,
+    Query(pairs): Pairs,
+) -> Result<Response, Refusal> {
+    process.log()?;
+    let known: Vec<&str> = TARGET.into_iter().chain(["reason", "id"]).collect();
+    let query = Parameters::of(&pairs, &known).map_err(answer::bad_request)?;
+    let names = ["session_id", "agent_id", "swarm_id"].map(|name| (name, query.get(name)));
+    let target = target(&who, query.get("scope").unwrap_or_default(), query.get("tenant").map(str::to_owned), names)?;
+    let (now, reason) = (EventTime(clock::now_ms()), query.get("reason"));
+    let id = query.get("id").map_or_else(|| own_id("release", &target, &[], now), str::to_owned);
+    let event = target.release(&Act { id: &id, at: now, actor: None, reason });
+    let known = append(&process, &who, &target, &event, now).await?;
+    Ok(answer::json(StatusCode::ACCEPTED, &json!({ "id": id, "released": known })))
+}
+
+/// Stops in force that concern whoever asks.
+pub(crate) async fn get(
+    State(process): State<Arc<Process>>,
+    Extension(who): Extension<Principal>,
+    Query(pairs): Pairs,
+) -> Result<Response, Refusal> {
+    let query = Parameters::of(&pairs, &["tenant"]).map_err(answer::bad_request)?;
+    let only = query.get("tenant").map(str::to_owned);
+    if only.as_ref().is_some_and(|tenant| !who.tenants.have(tenant)) {
+        return Err(foreign_tenant(&who));
+    }
+    let status = Arc::clone(&process.status);
+    let found = answer::blocking(&process.asks, move || status.stops()).await?;
+    let found = found.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
+    let now = EventTime(clock::now_ms());
+    let rows = found.rows.iter().filter_map(|row| serde_json::from_slice::<Value>(row).ok());
+    let concerns = |row: &Value| {
+        let of = |field: &str| row.pointer(field).and_then(Value::as_str).unwrap_or_default();
+        let tenant = of("/subject/tenant");
+        let is_asked = only.as_ref().is_none_or(|only| only == tenant) && who.tenants.have(tenant);
+        let is_over = EventTime::parse_rfc3339(of("/expires_at")).is_some_and(|end| end <= now);
+        !is_over && (is_asked || of("/subject/scope") == StopScope::All.as_str())
+    };
+    let mut stops: Vec<Value> = rows.filter(concerns).map(|row| view::stop(&row)).collect();
+    stops.sort_by_cached_key(|stop| Reverse(stop.get("since").and_then(Value::as_str).map(str::to_owned)));
+    Ok(answer::ok(&json!({ "stops": stops, "more": found.more })))
+}
+
+/// Whom a request means. Only the name of its scope may be given: another one would be taken for a narrower stop than is meant.
+fn target(who: &Principal, scope: &str, tenant: Option<String>, names: [(&str, Option<&str>); 3]) -> Result<Target, Refusal> {
+    let bad = |message: String| Refusal::from(answer::bad_request(message));
+    let words = StopScope::LIST.map(StopScope::as_str).join(", ");
+    let scope = StopScope::from_name(scope).ok_or_else(|| bad(format!("scope is one of {words}")))?;
+    let own = match scope {
+        StopScope::Session => Some("session_id"),
+        StopScope::Agent => Some("agent_id"),
+        StopScope::Swarm => Some("swarm_id"),
+        StopScope::Tenant | StopScope::All => None,
+    };
+    if let Some((other, _)) = names.iter().find(|(name, value)| value.is_some() && Some(*name) != own) {
+        return Err(bad(format!("a stop of scope {} has no {other}", scope.as_str())));
+    }
+    let name = names.iter().find(|(name, _)| Some(*name) == own).and_then(|(_, value)| *value);
+    if let (Some(own), None) = (own, name) {
+        return Err(bad(format!("a stop of scope {} needs {own}", scope.as_str())));
+    }
+    let name = name.unwrap_or_default().to_owned();
+    if scope == StopScope::All {
+        if tenant.is_some() {
+            return Err(bad("a stop of scope all has no tenant; of one tenant: scope tenant".to_owned()));
+        }
+        return if who.tenants.are_all() { Ok(Target { scope, tenant, name }) } else { Err(foreign_tenant(who)) };
+    }
+    let tenant = who.tenant(tenant).ok_or_else(|| foreign_tenant(who))?;
+    let tenant = Some(tenant).filter(|tenant| !tenant.is_empty());
+    if scope == StopScope::Tenant && tenant.is_none() {
+        return Err(bad("a stop of scope tenant needs tenant".to_owned()));
+    }
+    Ok(Target { scope, tenant, name })
+}
+
+fn until(asked: &Asked, now: EventTime) -> Result<EventTime, String> {
+    let form = "a stop has an end: for, as 90s, 30m, 2h or up to 7d, or until, a time of RFC 3339 at most seven days ahead";
+    let until = match (&asked.span, &asked.until) {
+        (Some(span), None) => span_ms(span).map(|span_ms| now.plus_ms(span_ms)),
+        (None, Some(until)) => EventTime::parse_rfc3339(until),
+        // Nothing is stopped by it.
+        (None, None) if asked.dry_run => Some(now.plus_ms(1)),
+        _ => None,
+    };
+    until.filter(|until| *until > now && *until <= now.plus_ms(STOP_MS_MAX)).ok_or_else(|| form.to_owned())
+}
+
+/// An id of an act that brings none, made of all its parts and of when it came.
+fn own_id(kind: &str, target: &Target, more: &[&str], now: EventTime) -> String {
+    let (key, at) = (target.subject().row_key(), now.0.to_string());
+    let parts: Vec<&str> = [&*key, &*at].into_iter().chain(more.iter().copied()).flat_map(|part| [part, "\n"]).collect();
+    format!("{kind}-{}", base32(&hash_parts(&parts).hash128().0.to_be_bytes()))
+}
+
+/// Writes the event, however far lanes are behind: whoever stops a flood must not wait for it. Whether the guard of this process knows.
+async fn append(
+    process: &Arc<Process>,
+    who: &Principal,
+    target: &Target,
+    event: &Value,
+    now: EventTime,
+) -> Result<bool, Refusal> {
+    let log = process.log()?;
+    if process.status.version().get("mode").is_some_and(|mode| mode == "shadow") {
+        let message = "this process runs in shadow, and what it publishes binds nobody; set mode = \"live\"";
+        return Err(answer::error(StatusCode::CONFLICT, "shadow", message).into());
+    }
+    let meta = RecordMeta::without_place(now, process.shared.event_bytes_max);
+    let json = event.to_string().into_bytes();
+    let admitted = decode(Some(&json), &meta).and_then(|event| who.grant().admit(&event, &json, &meta));
+    let value = admitted.map_err(|rejected| match rejected.reason {
+        Reason::NotPermitted | Reason::ForeignTenant => foreign_tenant(who),
+        reason => {
+            let what = allowed(&rejected).unwrap_or_else(|| reason.as_str().to_owned());
+            answer::problem(StatusCode::BAD_REQUEST, reason.as_str(), &format!("{}: {what}", rejected.field), &rejected.field)
+                .into()
+        }
+    })?;
+    let (value, key) = (value.unwrap_or(json), target.record_key().as_bytes().to_vec());
+    let broker = log.broker.clone();
+    let appended = answer::blocking(&log.appends, move || {
+        broker.append_unsynced(&[Append { key: &key, value: &value, headers: Vec::new(), timestamp_ms: now.0 }])
+    });
+    let (places, written) = appended.await?.map_err(|error| refused(&error))?;
+    let kind = event.get("kind").and_then(Value::as_str).unwrap_or_default();
+    tracing::info!(actor = &*who.name, kind, scope = target.scope.as_str(), "an operator acts");
+    synced(log, written).await?;
+    let known = match &process.shared.desk {
+        Some(desk) => tokio::time::timeout(KNOWN_WAIT, desk.settled(&places)).await.is_ok(),
+        None => false,
+    };
+    Ok(known)
+}

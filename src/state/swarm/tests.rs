@@ -1,0 +1,184 @@
+//! Counters, panes and floors as bytes.
+
+use loopwarden_core::engine::{Action, Advice, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
+use loopwarden_core::event::Stage;
+use loopwarden_core::identity::Hash128;
+use loopwarden_core::policy::Detector;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Change, MemoryStore};
+
+const TASK: TaskId = TaskId { stage: Stage::Swarm, partition: 3 };
+
+prop_compose! {
+    fn panes()(
+        agents in proptest::collection::btree_map(any::<(String, String)>(), any::<(u32, i64)>(), 0..5),
+        further in any::<Option<(u32, i64)>>(),
+        used in any::<Option<(u64, u64, u64, i64, i64)>>(),
+    ) -> Pane {
+        let further = further.filter(|(calls, _)| *calls > 0);
+        Pane {
+            agents: agents.into_iter().map(|(who, (calls, last))| (who, Contribution { calls, last: EventTime(last) })).collect(),
+            further_calls: further.map_or(0, |(calls, _)| calls),
+            further_last: EventTime(further.map_or(0, |(_, last)| last)),
+            used: used.map(|(calls, tokens, cost_micro_usd, first, last)| {
+                Used { calls, tokens, cost_micro_usd, first: EventTime(first), last: EventTime(last) }
+            }),
+        }
+    }
+}
+
+prop_compose! {
+    fn verdicts()(id in any::<[u8; 16]>(), message in any::<String>(), only in any::<Vec<(String, String)>>(), at in any::<i64>())
+        -> Verdict {
+        Verdict {
+            command_id: CommandId(id),
+            action: Action::Nudge,
+            scope: Scope {
+                kind: ScopeKind::Swarm,
+                tool: Some(message.clone()),
+                fingerprint: Some((Hash128(u128::from_be_bytes(id)), IdentityRecipe::Opaque)),
+                only,
+            },
+            level: 1,
+            episode: CommandId(id),
+            detector: Detector::SwarmRepeat,
+            message,
+            placement: Placement::NextTurn,
+            advice: Some(Advice::ChangeApproach),
+            issued_at: EventTime(at),
+            expires_at: EventTime(at),
+        }
+    }
+}
+
+prop_compose! {
+    fn counters()(
+        tool in any::<String>(),
+        args in any::<Option<Vec<String>>>(),
+        panes in proptest::collection::btree_map(any::<i64>().prop_map(EventTime), panes(), 0..4),
+        (floor, time, dues) in any::<(Option<i64>, i64, [Option<i64>; 2])>(),
+        periods in proptest::collection::btree_map(any::<i64>(), any::<(i64, u64, u32, [u8; 16])>(), 0..3),
+        verdicts in proptest::collection::vec(verdicts(), 0..3),
+    ) -> SwarmCounter {
+        let period = |(epoch, seq, step, episode)| Period { epoch, seq, step, episode: CommandId(episode) };
+        SwarmCounter {
+            tool,
+            recipe: args.map(|args| IdentityRecipe::Coarse(args.into())),
+            panes,
+            floor: floor.map(EventTime),
+            periods: periods.into_iter().map(|(start, of)| (start, period(of))).collect(),
+            verdicts: verdicts.into(),
+            time: EventTime(time),
+            timers: TimerTable::restored(TimerKind::OF_COUNTER.into_iter().zip(dues.map(|due| due.map(EventTime)))),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_counter_reads_back_from_the_store(counter in counters(), seen in any::<i64>()) {
+        let key = b"t\x1fw\x1f00000000000000000000000000000007";
+        let mut changes = vec![Change { task: TASK, key: head_key(key), value: Some(encode_head(&counter, EventTime(seen)).unwrap()) }];
+        for (start, pane) in &counter.panes {
+            changes.push(Change { task: TASK, key: pane_key(key, *start), value: Some(encode_pane(*start, pane).unwrap()) });
+        }
+        let mut store = MemoryStore::new();
+        store.commit(changes).unwrap();
+        let loaded = load(&store, TASK, key).unwrap().unwrap();
+        prop_assert_eq!(loaded.counter, counter);
+        prop_assert_eq!(loaded.seen, EventTime(seen));
+    }
+
+    #[test]
+    fn floors_and_counts_read_back(time in any::<i64>(), due in any::<Option<i64>>(), counts in any::<[u64; 3]>()) {
+        let floor = Floor { time: EventTime(time), due: due.map(EventTime), seen: EventTime(time / 2) };
+        prop_assert_eq!(decode_floor(&encode_floor(&floor).unwrap()).unwrap(), floor);
+        prop_assert_eq!(decode_counters(&encode_counters(counts).unwrap()).unwrap(), counts);
+        let [swarm, fleet, _] = counts;
+        prop_assert_eq!(decode_counts(&encode_counters([swarm, fleet, 0]).unwrap()).unwrap(), [swarm, fleet]);
+    }
+
+    #[test]
+    fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+        if let Some(version) = bytes.first_mut() {
+            *version = 1;
+        }
+        let _ = (decode_head(&bytes), decode_pane(EventTime(0), &bytes), decode_floor(&bytes), decode_counters(&bytes));
+    }
+
+    #[test]
+    fn the_longest_unseen_sorts_first(a in any::<i64>(), b in any::<i64>(), subject in proptest::collection::vec(any::<u8>(), 0..5)) {
+        let [first, second] = [a, b].map(|seen| seen_key(CounterKind::Swarm, EventTime(seen), &subject));
+        prop_assert_eq!(first.cmp(&second), a.cmp(&b));
+        prop_assert!(first < seen_key(CounterKind::Fleet, EventTime(i64::MIN), &[]));
+        prop_assert_eq!(seen_subject(&first), &subject[..]);
+    }
+}
+
+#[test]
+fn a_counter_whose_name_begins_like_another_has_panes_of_its_own() {
+    let mut store = MemoryStore::new();
+    let pane = Pane { further_calls: 1, ..Pane::default() };
+    let (short, long) = (b"\x1fw\x1f07", b"\x1fw\x1f079");
+    let mut changes = Vec::new();
+    for (key, panes) in [(&short[..], 0), (&long[..], 1)] {
+        let panes = (0..panes).map(|_| (EventTime(5), pane.clone())).collect();
+        let counter = SwarmCounter { panes, ..SwarmCounter::default() };
+        changes.push(Change { task: TASK, key: head_key(key), value: Some(encode_head(&counter, EventTime(0)).unwrap()) });
+    }
+    changes.push(Change {
+        task: TASK,
+        key: pane_key(long, EventTime(5)),
+        value: Some(encode_pane(EventTime(5), &pane).unwrap()),
+    });
+    store.commit(changes).unwrap();
+    assert!(load(&store, TASK, short).unwrap().unwrap().counter.panes.is_empty());
+    assert_eq!(load(&store, TASK, long).unwrap().unwrap().counter.panes.len(), 1);
+}
+
+#[test]
+fn a_head_that_lists_no_panes_has_those_that_lie_behind_it() {
+    // As format 1 wrote it, and as one with many panes is written.
+    let pane = Pane { further_calls: 1, ..Pane::default() };
+    for panes in [1, PANES_LISTED_MAX as i64 + 1] {
+        let mut store = MemoryStore::new();
+        let key = b"\x1fw\x1f07";
+        let all = (0..panes).map(|start| (EventTime(start), pane.clone())).collect();
+        let counter = SwarmCounter { panes: all, ..SwarmCounter::default() };
+        let mut head = encode_head(&counter, EventTime(0)).unwrap();
+        if panes == 1 {
+            head.truncate(encode_head(&SwarmCounter::default(), EventTime(0)).unwrap().len() - 2);
+            head[0] = 1;
+        }
+        let mut changes = vec![Change { task: TASK, key: head_key(key), value: Some(head) }];
+        changes.extend(counter.panes.iter().map(|(start, pane)| Change {
+            task: TASK,
+            key: pane_key(key, *start),
+            value: Some(encode_pane(*start, pane).unwrap()),
+        }));
+        store.commit(changes).unwrap();
+        assert_eq!(load(&store, TASK, key).unwrap().unwrap().counter, counter);
+        let (_, starts) = load_head(&store, TASK, key).unwrap().unwrap();
+        assert_eq!(starts.len() as i64, panes);
+    }
+}
+
+#[test]
+fn a_small_report_writes_few_bytes() {
+    // One agent's call in a pane of a counter that has published nothing: what most commits write.
+    let who = ("sess-0123456789abcdef".to_owned(), "main".to_owned());
+    let start = EventTime(1_795_291_200_000);
+    let made = Contribution { calls: 3, last: start.plus_ms(1_000) };
+    let pane = Pane { agents: [(who, made)].into(), ..Pane::default() };
+    let counter = SwarmCounter {
+        tool: "read_file".to_owned(),
+        recipe: Some(IdentityRecipe::Opaque),
+        timers: TimerTable::restored([(TimerKind::Panes, Some(start))]),
+        time: start,
+        ..SwarmCounter::default()
+    };
+    let (head, pane) = (encode_head(&counter, start).unwrap().len(), encode_pane(start, &pane).unwrap().len());
+    assert!(head <= 40 && pane <= 34, "{head} {pane}");
+}
