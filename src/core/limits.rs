@@ -43,8 +43,8 @@ pub const STOP_REMEMBERED_MS: i64 = 86_400_000;
 pub const ALLOWED_MS_MAX: i64 = 30 * 86_400_000;
 /// Loops of one session that answers let be; the oldest leaves.
 pub const EXEMPTIONS_MAX: usize = 16;
-/// Stops that one task remembers; of a further one nothing is taken.
-pub const STOPS_MAX: usize = 16_384;
+/// Stops of sessions, agents and swarms that one task remembers of a tenant; of a further one nothing is taken.
+pub const STOPS_MAX: usize = 1_024;
 /// Ids of events that are no call, remembered per session to drop redeliveries.
 pub const RECENT_IDS_MAX: usize = 64;
 /// Tokens of a step's signature: of more, the smallest hashes stay (a bottom-k sketch).

@@ -173,6 +173,12 @@ impl Guard {
         }
     }
 
+    /// Until when an operator stops a subject, by the key of its row; none where nobody does.
+    #[must_use]
+    pub fn stopped_until(&self, key: &str, now: EventTime) -> Option<EventTime> {
+        self.stops.until(key, now)
+    }
+
     /// Forgets all verdicts: their source begins anew.
     pub fn forget_verdicts(&mut self) {
         self.rows = Rows::default();

@@ -44,17 +44,17 @@ impl Scored {
 /// Loops that people let be.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct LetBe {
-    /// Loop identity, and until when.
-    exempt: Vec<(u64, i64)>,
+    /// Loop identity, until when, and the last step.
+    exempt: Vec<(u64, i64, u64)>,
 }
 
 impl LetBe {
     pub(crate) fn of(head: &Head) -> Self {
-        Self { exempt: head.exempt.iter().map(|held| (held.identity.0, held.until.0)).collect() }
+        Self { exempt: head.exempt.iter().map(|held| (held.identity.0, held.until.0, held.seen)).collect() }
     }
 
     pub(crate) fn put_into(self, head: &mut Head) {
-        let one = |(identity, until)| Exemption { identity: Hash64(identity), until: EventTime(until) };
+        let one = |(identity, until, seen)| Exemption { identity: Hash64(identity), until: EventTime(until), seen };
         head.exempt = self.exempt.into_iter().map(one).collect();
     }
 }

@@ -15,8 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::verdict::StoredRecipe;
 use crate::{StoreError, codec};
 
-/// Newest format of a record.
+/// Format of a record of calls, and of a reset.
 const VERSION: u8 = 1;
+/// Format of a record with what was used of a budget: a program that knows no budgets stops at it instead of losing the sum.
+const WITH_USES: u8 = 2;
 
 /// Header of a record with how far partitions of events have been read. Its value is a report without an entry, so that a program
 /// that does not know the header takes it for one.
@@ -176,7 +178,7 @@ impl SwarmRecord {
             }
             Self::Reset(time) => StoredReport::Reset { time: time.0 },
         };
-        codec::encode(VERSION, &stored)
+        codec::encode(if matches!(stored, StoredReport::Used { .. }) { WITH_USES } else { VERSION }, &stored)
     }
 
     /// Reads a record.
@@ -184,7 +186,8 @@ impl SwarmRecord {
     /// # Errors
     /// As [`codec::decode`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        Ok(match codec::decode("swarm record", VERSION, bytes)? {
+        let version = bytes.first().copied().filter(|found| *found == VERSION).unwrap_or(WITH_USES);
+        Ok(match codec::decode("swarm record", version, bytes)? {
             StoredReport::Report { tool, recipe, record_time, entries } => {
                 let entry = |entry: StoredEntry<'_>| SwarmEntry {
                     pane: EventTime(entry.pane),

@@ -17,6 +17,9 @@ const BODY_BYTES_READ: u64 = 64 * 1024;
 /// Largest head of an answer. Bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
+/// A shorter part of a path is a word, and no secret. Bytes.
+const SECRET_BYTES_MIN: usize = 8;
+
 /// Sends to one receiver.
 pub struct Client {
     agent: Agent,
@@ -80,8 +83,10 @@ impl Client {
         }
         let mut body = message.body.as_slice();
         let with_key;
+        let mut secrets: Vec<String> = settings.url.splitn(4, '/').skip(3).map(str::to_owned).collect();
         if let Some(Token { file, header }) = &settings.token {
             let token = secret_text(file, "the token in").map_err(|error| error.message)?;
+            secrets.push(token.clone());
             if settings.format == Format::Chat(Chat::PagerDuty) {
                 with_key = with_routing_key(body, &token);
                 body = &with_key;
@@ -106,7 +111,14 @@ impl Client {
         // The status is what counts. Who breaks off behind it, or never ends, costs a connection.
         let mut text = Vec::new();
         let _ = response.into_body().into_reader().take(BODY_BYTES_READ).read_to_end(&mut text);
-        let text = one_line(String::from_utf8_lossy(&text).trim());
+        let text = unsecret(one_line(String::from_utf8_lossy(&text).trim()), &secrets);
         Ok(Answer::of(HttpStatus { code, text }, retry_after.as_deref(), now_ms))
     }
+}
+
+/// A text without the path of the URL and without the token: servers repeat what they are asked for, and whoever knows these may post.
+fn unsecret(text: String, secrets: &[String]) -> String {
+    let parts = secrets.iter().flat_map(|secret| secret.split(['/', '?', '&', '=']));
+    let repeats = parts.filter(|part| part.len() >= SECRET_BYTES_MIN).any(|part| text.contains(part));
+    if repeats { "(the answer repeats a secret)".to_owned() } else { text }
 }

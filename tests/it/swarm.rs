@@ -731,7 +731,7 @@ fn a_report_of_a_newer_program_stops_this_one() {
     let mut world = direct("");
     world.restarts = false;
     world.start("a", 1);
-    world.broker.append(swarm_task(0), Some(&report_key(&key("w", 1))), Some(b"\x02whatever"), START_MS);
+    world.broker.append(swarm_task(0), Some(&report_key(&key("w", 1))), Some(b"\x03whatever"), START_MS);
     world.settle();
     assert!(world.exits.iter().any(|exit| exit.to_string().starts_with("E0402")), "{:?}", world.exits);
 }

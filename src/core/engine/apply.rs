@@ -146,7 +146,7 @@ impl SessionEngine {
 fn judge(context: &Context<'_>, session: &mut Session, recorded: &Recorded<'_>, may_speak: bool, out: &mut Effects) -> bool {
     let mut findings = observe(context.policy, recorded, &session.history, &mut session.head.streaks);
     // What a person has let be is no finding: it costs nothing, counts nowhere and is published by nobody.
-    findings.retain(|finding| !session.head.exempt.hold(finding.identity, context.time));
+    findings.retain(|finding| !session.head.exempt.take(finding, context.time));
     if findings.is_empty() {
         return false;
     }

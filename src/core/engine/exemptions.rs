@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::detect::Finding;
 use crate::event::EventTime;
 use crate::identity::Hash64;
 use crate::limits::EXEMPTIONS_MAX;
@@ -13,6 +14,8 @@ pub struct Exemption {
     pub identity: Hash64,
     /// From then on it is judged again.
     pub until: EventTime,
+    /// Sequence of its last step.
+    pub seen: u64,
 }
 
 /// The loops of a session that people let be, oldest first; at most [`EXEMPTIONS_MAX`].
@@ -20,10 +23,16 @@ pub struct Exemption {
 pub struct Exemptions(VecDeque<Exemption>);
 
 impl Exemptions {
-    /// Whether a loop is let be at a time.
-    #[must_use]
-    pub fn hold(&self, identity: Hash64, now: EventTime) -> bool {
-        self.0.iter().any(|held| held.identity == identity && held.until > now)
+    /// Whether a finding is of a loop that is let be at a time. Findings of evidence share one identity: theirs is another loop where it shares
+    /// no step with what was seen of the one that a person meant.
+    pub(super) fn take(&mut self, finding: &Finding, now: EventTime) -> bool {
+        let is_of = |held: &&mut Exemption| held.identity == finding.identity && held.until > now;
+        let Some(held) = self.0.iter_mut().find(is_of) else { return false };
+        let goes_on = !finding.detector.is_of_evidence() || finding.poll_factor > 1 || finding.first <= held.seen;
+        if goes_on {
+            held.seen = held.seen.max(finding.last);
+        }
+        goes_on
     }
 
     /// The loops with their ends, oldest first.

@@ -81,7 +81,9 @@ impl StopState {
 
     /// Takes an event of its subject. One that is over when it comes, or repeats what holds already, publishes nothing.
     pub fn apply(&mut self, app: &str, event: &Event<'_>, place: SourcePosition<'_>) -> StopEffects {
-        let id = hash_text(&event.id).hash64();
+        // A release that has the id of its stop is no copy of it.
+        let kind = if matches!(event.kind, EventKind::Stop(_)) { "stop" } else { "release" };
+        let id = hash_text(&format!("{kind}\n{}", event.id)).hash64();
         if self.recent_events.contains(&id) {
             return StopEffects { is_duplicate: true, ..StopEffects::default() };
         }

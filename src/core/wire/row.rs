@@ -75,9 +75,9 @@ pub struct Verdict<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<Text<'a>>,
     /// Of a stop: who stops, and why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Text<'a>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text<'a>>,
     /// Of a stop: `closed` where it holds for whoever can ask no guard any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]

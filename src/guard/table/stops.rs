@@ -82,6 +82,11 @@ impl Stops {
         verdicts.filter(|verdict| verdict.expires_at > now).collect()
     }
 
+    /// Until when a subject is stopped.
+    pub(crate) fn until(&self, key: &str, now: EventTime) -> Option<EventTime> {
+        self.known.get(key)?.verdict.as_ref().map(|verdict| verdict.expires_at).filter(|end| *end > now)
+    }
+
     /// Forgets what is in force no more.
     pub(crate) fn sweep(&mut self, now: EventTime) {
         self.known.retain(|_, known| known.ends_at > now);

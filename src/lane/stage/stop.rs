@@ -1,7 +1,7 @@
 //! An operator's `stop` or `release`: one subject of its own, in the task that its record key leads to.
 
-use loopwarden_core::engine::{SourcePosition, StopState, SubjectKey, TimerChange, TimerKind};
-use loopwarden_core::event::{Event, EventTime, RecordOffset};
+use loopwarden_core::engine::{SourcePosition, StopState, SubjectKey, TimerChange, TimerKind, joined};
+use loopwarden_core::event::{Event, EventKind, EventTime, RecordOffset, StopScope};
 use loopwarden_core::limits::STOPS_MAX;
 use loopwarden_state::{StateStore, TimerKey};
 
@@ -19,9 +19,18 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         let subject = SubjectKey::of_event(event);
         let key = subject.row_key().into_bytes();
         let known = self.task.stops.get(&key, &self.work.store, self.id)?;
-        if known.is_none() && self.task.stops.count(STOPS_MAX, &self.work.store, self.id)? >= STOPS_MAX {
-            self.work.overlay.stats.limit_stops += 1;
-            return Ok(());
+        if known.is_none() {
+            // Whom nobody has stopped, nobody releases.
+            if matches!(event.kind, EventKind::Release(_)) {
+                return Ok(());
+            }
+            // What the operator of one tenant fills is the share of that tenant, and never the place of its own stop as a whole, or of all.
+            let is_narrow = event.kind.stop_scope().is_some_and(|scope| scope < StopScope::Tenant);
+            let prefix = joined(&["stop", event.tenant.as_deref().unwrap_or_default(), ""]);
+            if is_narrow && self.task.stops.count(prefix.as_bytes(), STOPS_MAX, &self.work.store, self.id)? >= STOPS_MAX {
+                self.work.overlay.stats.limit_stops += 1;
+                return Ok(());
+            }
         }
         let was = known.as_ref().map(StopState::due);
         let mut state = known.unwrap_or_default();

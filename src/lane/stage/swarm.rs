@@ -449,6 +449,6 @@ mod tests {
         assert_eq!(reason(b"\x1fw\x1f", None), Some(Reason::NullValue));
         assert_eq!(reason(b"w", Some(&reset)), Some(Reason::BadValue));
         assert_eq!(reason(b"\x1fw\x1f", Some(b"\x01nonsense")), Some(Reason::BadValue));
-        assert!(matches!(read(b"\x1fw\x1f", Some(b"\x02")), Err(StoreError::NewerFormat(_))));
+        assert!(matches!(read(b"\x1fw\x1f", Some(b"\x03")), Err(StoreError::NewerFormat(_))));
     }
 }

@@ -45,7 +45,12 @@ impl Sums {
 
     /// Adds what was used of a budget. Returns the bytes it takes.
     pub(crate) fn add_use(&mut self, used: BudgetUse) -> usize {
-        if self.sums.add_use(used) { SUM_BYTES } else { 0 }
+        // Senders choose the names.
+        let names = match &used.key {
+            SwarmCallKey::Budget { tenant, budget, group, .. } => tenant.len() + budget.len() + group.name.len(),
+            SwarmCallKey::Swarm { .. } | SwarmCallKey::Fleet { .. } => 0,
+        };
+        if self.sums.add_use(used) { SUM_BYTES + names } else { 0 }
     }
 
     /// Calls of a swarm up to a time no longer count. Returns the bytes it takes.

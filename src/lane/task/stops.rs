@@ -31,10 +31,10 @@ impl Stops {
         self.changed.insert(key.to_vec(), state);
     }
 
-    /// How many there are, counted no further than `max`.
-    pub(crate) fn count(&self, max: usize, store: &impl StateStore, task: TaskId) -> Result<usize, StoreError> {
-        let mut count = self.changed.values().flatten().count();
-        store.scan(task, KeyFamily::Stop, &[], &[], &mut |key, _| {
+    /// How many there are whose keys begin so, counted no further than `max`.
+    pub(crate) fn count(&self, prefix: &[u8], max: usize, store: &impl StateStore, task: TaskId) -> Result<usize, StoreError> {
+        let mut count = self.changed.iter().filter(|(key, state)| state.is_some() && key.starts_with(prefix)).count();
+        store.scan(task, KeyFamily::Stop, prefix, prefix, &mut |key, _| {
             count += usize::from(!self.changed.contains_key(key));
             if count < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;

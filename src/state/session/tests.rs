@@ -130,14 +130,14 @@ prop_compose! {
         verdicts in proptest::collection::vec(verdicts(), 0..3),
         dues in [due(), due(), due()],
         (has_ended, loops_total) in any::<(bool, u64)>(),
-        exempt in proptest::collection::vec(any::<(u64, i64)>(), 0..16),
+        exempt in proptest::collection::vec(any::<(u64, i64, u64)>(), 0..16),
         pending_nudge in proptest::option::of((detectors(), wide()).prop_map(|(detector, call)| PendingNudge { detector, call })),
     ) -> Head {
         Head {
             epoch, live_seq, shadow_seq, time: EventTime(time), lag_ms, swarm_id: swarm_id.into(), world, producer_seq, pending_turn,
             recent_events, sent_texts, user_texts, user_words, streaks, episodes, shadow_episodes, verdicts: verdicts.into(),
             timers: TimerTable::restored(TimerKind::OF_SESSION.into_iter().zip(dues)), has_ended, policy, loops_total, pending_nudge,
-            exempt: exempt.into_iter().map(|(identity, until)| Exemption { identity: Hash64(identity), until: EventTime(until) }).collect(),
+            exempt: exempt.into_iter().map(|(identity, until, seen)| Exemption { identity: Hash64(identity), until: EventTime(until), seen }).collect(),
         }
     }
 }

@@ -40,9 +40,17 @@ impl Notice {
         let at =
             |pointer: &str, chars_max| clean(command.pointer(pointer).and_then(Value::as_str).unwrap_or_default(), chars_max);
         let name = |pointer: &str| at(pointer, NAME_CHARS_MAX);
-        let subject = match (name("/session_id"), name("/swarm_id")) {
-            (session, _) if !session.is_empty() => format!("session {session}"),
-            (_, swarm) if !swarm.is_empty() => format!("swarm {swarm}"),
+        let (session, swarm, tenant) = (name("/session_id"), name("/swarm_id"), name("/tenant"));
+        let subject = match &*name("/scope/kind") {
+            _ if !session.is_empty() => format!("session {session}"),
+            _ if !swarm.is_empty() => format!("swarm {swarm}"),
+            "group" => match (name("/scope/group/kind"), name("/scope/group/name")) {
+                (_, who) if who.is_empty() => format!("tenant {tenant}"),
+                (kind, who) => format!("{kind} {who}"),
+            },
+            "agent" => format!("agent {}", name("/scope/agent_id")),
+            "all" => "everybody".to_owned(),
+            _ if name("/reason/code") == "stop" || name("/reason/code") == "release" => format!("tenant {tenant}"),
             _ => "the fleet".to_owned(),
         };
         let (code, mode) = (name("/reason/code"), name("/mode"));
@@ -51,7 +59,8 @@ impl Notice {
             ("Tool", name("/scope/tool")),
             ("Detector", code.clone()),
             ("Until", name("/expires_at")),
-            ("Tenant", name("/tenant")),
+            ("Tenant", tenant),
+            ("By", name("/scope/group/by")),
             ("Mode", mode.clone()),
         ];
         let facts = facts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| Fact { name, value });

@@ -152,3 +152,28 @@ fn what_is_no_command_becomes_a_message_all_the_same() {
         }
     }
 }
+
+#[test]
+fn whom_a_budget_or_an_operator_binds_is_named() {
+    let title = |scope: Value, code: &str| {
+        let mut command = command("acme", "block");
+        command.as_object_mut().unwrap().remove("session_id");
+        command["scope"] = scope;
+        command["reason"]["code"] = code.into();
+        Notice::of(&command).title()
+    };
+    for (scope, code, subject) in [
+        (
+            json!({ "kind": "group", "group": { "kind": "label", "name": "team=a", "by": "budget/b/day" } }),
+            "budget",
+            "label team=a",
+        ),
+        (json!({ "kind": "group", "group": { "kind": "tenant", "by": "budget/b/day" } }), "budget", "tenant acme"),
+        (json!({ "kind": "agent", "agent_id": "fixer" }), "stop", "agent fixer"),
+        (json!({ "kind": "fleet" }), "stop", "tenant acme"),
+        (json!({ "kind": "all" }), "stop", "everybody"),
+        (json!({ "kind": "fleet", "fingerprint": "00" }), "fleet_rate", "the fleet"),
+    ] {
+        assert_eq!(title(scope, code), format!("loopwarden: block for {subject}"));
+    }
+}

@@ -70,6 +70,18 @@ fn a_false_alarm_lifts_the_block_lets_the_loop_be_and_outlives_a_kill() {
     fail(&running, "alarm", 41..90);
     fail(&running, "loop", 41..90);
     assert_eq!(about(&running, "alarm").len(), lifted.len(), "the loop is let be: {:?}", about(&running, "alarm"));
+    // Another loop of the same session has findings of the same identity, and is none of what a person meant.
+    for number in 0..6 {
+        let mut other = failed_call("alarm", 100 + number);
+        other["tool"] = "Read".into();
+        other["args"] = json!({ "path": "missing.txt" });
+        other["error"] = "no such file".into();
+        running.accept(&other);
+    }
+    running.commands_until("", |all| {
+        let again = all.iter().filter(|one| one["session_id"] == "alarm");
+        again.skip(lifted.len()).any(|one| one["action"] == "nudge")
+    });
     let goes_on = about(&running, "loop");
     assert!(goes_on.iter().all(|command| command["action"] != "unblock"), "a label changes nothing: {goes_on:?}");
 

@@ -348,3 +348,28 @@ fn what_is_no_stop_is_refused_with_what_would_do_and_stops_nobody() {
     let answer = shadow.client.post("/v1/stops", "application/json", sound.to_string().as_bytes());
     assert_eq!((answer.status, &answer.json()["error"]), (409, &json!("shadow")));
 }
+
+#[test]
+fn a_group_that_has_used_up_its_budget_is_refused_after_a_kill_too_and_who_is_full_stops_nobody_else() {
+    let scratch = Scratch::new();
+    let file = scratch.0.with_extension("toml");
+    let policy =
+        "profile = \"few\"\nbase = \"default\"\n[[budget]]\nname = \"b\"\nscope = \"tenant\"\nmode = \"block\"\ncalls = 3\n";
+    std::fs::write(&file, policy).unwrap();
+    let start = || Running::start(&scratch.0, &["mode=live", &format!("policy={}", file.display())]);
+    let running = start();
+    for number in 0..4 {
+        running.accept(&failed_call(&format!("s{number}"), number));
+    }
+    running.commands_until("", |all| all.iter().any(|one| one["action"] == "block"));
+    let refused = |running: &Running, id: &str| check(running, &call(id, 1, json!({})));
+    assert_eq!(refused(&running, "new")["decision"], "deny");
+    running.kill();
+    let running = start();
+    let answer = refused(&running, "newer");
+    assert_eq!((&answer["decision"], &answer["reason"]["code"]), (&json!("deny"), &json!("budget")), "{answer}");
+    // A release of whom nobody has stopped takes no place, and says so no otherwise than one that worked.
+    release(&running, "scope=session&session_id=nobody");
+    assert!(acts(&running).is_empty());
+    std::fs::remove_file(&file).unwrap();
+}

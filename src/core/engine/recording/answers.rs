@@ -3,11 +3,12 @@
 use crate::engine::context::Context;
 use crate::engine::effects::Effects;
 use crate::engine::exemptions::Exemption;
-use crate::engine::publishing::command::ReasonCode;
+use crate::engine::publishing::command::{CommandId, ReasonCode};
 use crate::engine::recording::lifecycle::unblock;
 use crate::engine::session::Session;
 use crate::event::{Answer, EventTime, Judged};
 use crate::identity::base32;
+use crate::policy::Detector;
 
 /// Takes an answer. One to an episode that the session knows no more is a label alone.
 pub(super) fn answer(context: &Context<'_>, session: &mut Session, answer: &Answer<'_>, out: &mut Effects) {
@@ -19,15 +20,21 @@ pub(super) fn answer(context: &Context<'_>, session: &mut Session, answer: &Answ
     let head = &session.head;
     let mut known = head.episodes.iter().chain(&head.shadow_episodes);
     let Some(episode) = known.find(|episode| base32(&episode.id.0) == answer.episode).copied() else { return };
-    if until <= context.time {
+    // A false alarm about a budget is no end of it: whoever raises it changes the policy, or allows it for a while.
+    let is_limit = episode.detector == Detector::Budget && answer.judged == Judged::FalseAlarm;
+    if until <= context.time || is_limit {
         return;
     }
-    unblock(context, session, ReasonCode::Answer, |block| block.episode == episode.id, out);
+    let of_loop = head.episodes.iter().chain(&head.shadow_episodes).filter(|other| other.identity == episode.identity);
+    let ids: Vec<CommandId> = of_loop.map(|episode| episode.id).collect();
+    unblock(context, session, ReasonCode::Answer, |block| ids.contains(&block.episode), out);
     let head = &mut session.head;
-    out.verdicts_changed |= head.verdicts.forget(episode.id);
+    for id in ids {
+        out.verdicts_changed |= head.verdicts.forget(id);
+    }
     head.arm_verdicts(&mut out.timers);
     head.episodes.retain(|other| other.identity != episode.identity);
     head.shadow_episodes.retain(|other| other.identity != episode.identity);
     head.pending_nudge = None;
-    head.exempt.add(Exemption { identity: episode.identity, until }, context.time);
+    head.exempt.add(Exemption { identity: episode.identity, until, seen: episode.last_seen }, context.time);
 }

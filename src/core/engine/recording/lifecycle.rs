@@ -12,7 +12,7 @@ use crate::engine::timer::TimerKind;
 use crate::event::{Event, EventTime};
 use crate::identity::{Hash64, hash_text};
 use crate::limits::RECENT_IDS_MAX;
-use crate::policy::{Detector, Mode, SessionBounds};
+use crate::policy::{Arm, Detector, Mode, SessionBounds};
 
 /// Forgets what was counted: the floor rises, scalars become 0, episodes close, blocks get an `unblock`. Totals stay.
 pub(crate) fn reset(context: &Context<'_>, session: &mut Session, reason: ReasonCode, out: &mut Effects) {
@@ -83,7 +83,13 @@ pub(crate) fn unblock_on_policy_change(context: &Context<'_>, session: &mut Sess
         let blocks_with_others = policy.fusion.decides && policy.detectors.mode(detector) == Mode::Block;
         blocks_with_others || policy.detectors.blocks_alone(detector)
     };
-    unblock(context, session, ReasonCode::Policy, |block| !still_blocks(block.detector), out);
+    // Whom a trial only watches is sent nothing, and held by nothing that was sent before.
+    let is_watched = policy.trial.arm(context.tenant(), &context.event.session_id) == Some(Arm::Control);
+    unblock(context, session, ReasonCode::Policy, |block| is_watched || !still_blocks(block.detector), out);
+    if is_watched {
+        out.verdicts_changed |= session.head.verdicts.clear();
+        session.head.arm_verdicts(&mut out.timers);
+    }
 }
 
 /// Sends `unblock` for every active block that is meant, one per episode.

@@ -5,7 +5,7 @@
 
 use crate::detect::{CommandText, safe};
 use crate::engine::effects::{Effects, SwarmCallKey};
-use crate::engine::publishing::command::{Action, Advice, Command, Fact, Origin, ReasonCode, Scope, ScopeKind, Trigger};
+use crate::engine::publishing::command::{Action, Advice, Command, Fact, Origin, ReasonCode, Scope, ScopeKind, Trigger, Verdict};
 use crate::engine::subject::{Group, GroupKind};
 use crate::engine::swarm::counter::{Period, SwarmCounter};
 use crate::engine::swarm::input::SwarmInput;
@@ -39,7 +39,9 @@ impl<'a> BudgetCounter<'a> {
         match input {
             SwarmInput::Report(report) => self.report(counter, &report, is_aligned, out),
             SwarmInput::Compare => {
-                let windows: Vec<EventTime> = counter.panes.keys().copied().collect();
+                // What is over binds nobody any more, whatever the limit is now.
+                let is_over = |start: EventTime| self.per != Per::Session && self.end_of(start) <= counter.time;
+                let windows: Vec<EventTime> = counter.panes.keys().copied().filter(|start| !is_over(*start)).collect();
                 for start in windows {
                     self.judge(counter, start, counter.time, out);
                 }
@@ -73,9 +75,20 @@ impl<'a> BudgetCounter<'a> {
         let reached = |step| self.budget.and_then(|budget| budget.reached(step, &used));
         let crossed =
             BudgetStep::ALL.into_iter().filter(|step| reached(*step).is_some()).map(|step| step as u32).max().unwrap_or(0);
-        let published = counter.periods.get(&start.0).map_or(0, |period| period.step);
-        if crossed < published {
+        let period = counter.periods.get(&start.0);
+        let episode = period.map(|period| period.episode);
+        let mut published = period.map_or(0, |period| period.step);
+        let is_of = |verdict: &Verdict| Some(verdict.episode) == episode;
+        let is_shadow = self.budget.is_some_and(|budget| budget.mode == Mode::Shadow);
+        if crossed < published || (is_shadow && counter.verdicts.iter().any(is_of)) {
             self.lower(counter, start, crossed, record_time, out);
+        }
+        // A block that is due and not in force: the mode was shadow when its step was crossed, or that of a session has ended.
+        let now = record_time.max(counter.time);
+        let is_open = self.per == Per::Session || self.end_of(start) > now;
+        let blocks = self.budget.is_some_and(|budget| budget.mode == Mode::Block) && crossed == BudgetStep::Block as u32;
+        if blocks && is_open && !counter.verdicts.blocks().any(|verdict| is_of(verdict) && verdict.expires_at > now) {
+            published = published.min(BudgetStep::Nudge as u32);
         }
         for step in BudgetStep::ALL.into_iter().filter(|step| *step as u32 > published) {
             if let (Some(budget), Some(reached)) = (self.budget, reached(step)) {
@@ -89,7 +102,10 @@ impl<'a> BudgetCounter<'a> {
         let Some(period) = counter.periods.get_mut(&start.0) else { return };
         period.step = step;
         // A nudge stands while its step does.
-        if step >= BudgetStep::Block as u32 || counter.verdicts.iter().all(|verdict| verdict.episode != period.episode) {
+        let is_shadow = self.budget.is_some_and(|budget| budget.mode == Mode::Shadow);
+        if (step >= BudgetStep::Block as u32 && !is_shadow)
+            || counter.verdicts.iter().all(|verdict| verdict.episode != period.episode)
+        {
             return;
         }
         let block = counter.verdicts.lift(period.episode);
@@ -223,7 +239,8 @@ impl<'a> BudgetCounter<'a> {
 /// Whether a budget is still one of this group: its scope and its names may have changed.
 fn covers(budget: &Budget, tenant: &str, group: &Group) -> bool {
     let name = match (&budget.scope, group.kind) {
-        // Which sessions have it is decided where they are.
+        (BudgetScope::Tenant, GroupKind::Session) => return budget.per == Per::Session && budget.covers(tenant),
+        // Which sessions of a swarm or a label have it is decided where they are.
         (_, GroupKind::Session) => return budget.per == Per::Session,
         (BudgetScope::Agent, GroupKind::Agent) | (BudgetScope::Swarm, GroupKind::Swarm) => Some(group.name.as_str()),
         (BudgetScope::Tenant, GroupKind::Tenant) => Some(tenant),

@@ -131,7 +131,14 @@ impl Manager {
     pub(crate) fn is_active(self, file: &Path) -> bool {
         let asked = match self {
             Self::Systemd => self.ask(&["--user", "is-active", "--quiet", UNIT]),
-            Self::Launchd => owner(file).and_then(|uid| self.ask(&["print", &format!("gui/{uid}/{LABEL}")])),
+            // It knows a service that has ended, too: its exit code 0 is final.
+            Self::Launchd => owner(file).and_then(|uid| {
+                let mut asked = Command::new("launchctl");
+                let asked = asked.args(["print", &format!("gui/{uid}/{LABEL}")]).stdin(Stdio::null()).stderr(Stdio::null());
+                let shown = asked.output()?;
+                let runs = String::from_utf8_lossy(&shown.stdout).lines().any(|line| line.trim() == "state = running");
+                Ok(shown.status.success() && runs)
+            }),
         };
         asked.is_ok_and(|success| success)
     }

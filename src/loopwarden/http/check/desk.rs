@@ -132,6 +132,11 @@ impl Desk {
         Arc::clone(&self.quality)
     }
 
+    /// Until when its guard knows that an operator stops a subject, by the key of its row.
+    pub(crate) fn stopped_until(&self, key: &str) -> Option<EventTime> {
+        self.guard().stopped_until(key, now())
+    }
+
     fn guard(&self) -> MutexGuard<'_, Guard> {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -63,7 +63,7 @@ impl EmbeddedSink {
             tell.send_modify(|known| known.extend(offsets));
         });
         let now = EventTime(clock::now_ms());
-        for kind in ["stop", "agent", "swarm", "fleet"] {
+        for kind in ["stop", "group", "agent", "swarm", "fleet"] {
             let prefix = format!("{kind}{SEPARATOR}");
             let mut rows = 0_usize;
             broker.reader().visit_rows(prefix.as_bytes(), &mut |key, value| {

@@ -31,7 +31,7 @@ const TRACEPARENT_BYTES_MAX: usize = 128;
 
 /// What to do about an event of a kind that its sender may not send.
 const NOT_PERMITTED: &str =
-    "a reset, stop or release needs a token with the role operator, any other event one with the role source ([[token]])";
+    "a reset, stop, release or answer needs a token with the role operator, any other event one with the role source ([[token]])";
 /// What to do about an event of a tenant that is not its sender's.
 const FOREIGN_TENANT: &str =
     "the token is for other tenants; tenant must be one of its own, and can be left out where there is one only";

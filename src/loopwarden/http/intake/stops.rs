@@ -219,9 +219,9 @@ async fn append(
     let kind = event.get("kind").and_then(Value::as_str).unwrap_or_default();
     tracing::info!(actor = &*who.name, kind, scope = target.scope.as_str(), "an operator acts");
     synced(log, written).await?;
-    let known = match &process.shared.desk {
-        Some(desk) => tokio::time::timeout(KNOWN_WAIT, desk.settled(&places)).await.is_ok(),
-        None => false,
-    };
-    Ok(known)
+    let Some(desk) = &process.shared.desk else { return Ok(false) };
+    let is_settled = tokio::time::timeout(KNOWN_WAIT, desk.settled(&places)).await.is_ok();
+    // What was settled may have been dropped, as one more than there may be: only what the guard holds is in force.
+    let wanted = event.get("until").and_then(Value::as_str).and_then(EventTime::parse_rfc3339);
+    Ok(is_settled && desk.stopped_until(&target.subject().row_key()) == wanted)
 }

@@ -81,8 +81,9 @@ impl Wanted {
         if !is_narrow && tenant.is_none() && tenants.are_all() {
             return true;
         }
-        // Most that are not wanted need not be read for that.
-        if is_narrow && ![session_id, swarm_id].into_iter().flatten().any(|name| name.as_bytes() == key) {
+        // Most that are not wanted need not be read for that. A stop of more than a session or swarm has another key.
+        let may_be_act = ["stop", "release"].iter().any(|code| value.contains(&format!("\"code\":\"{code}\"")));
+        if is_narrow && !may_be_act && ![session_id, swarm_id].into_iter().flatten().any(|name| name.as_bytes() == key) {
             return false;
         }
         let Ok(command) = serde_json::from_str::<Value>(value) else { return false };
@@ -91,7 +92,16 @@ impl Wanted {
         let is = |name: &Option<String>, field: &str| name.is_some() && says(field) == name.as_deref();
         let is_named = !is_narrow || is(session_id, "session_id") || is(swarm_id, "swarm_id");
         let of = says("tenant").unwrap_or_default();
-        is_named && tenant.as_deref().is_none_or(|tenant| of == tenant) && tenants.have(of)
+        let is_of_tenant = tenant.as_deref().is_none_or(|tenant| of == tenant) && tenants.have(of);
+        let at = |pointer: &str| command.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        if matches!(at("/reason/code"), "stop" | "release") {
+            match at("/scope/kind") {
+                "all" => return true,
+                "fleet" | "agent" => return is_of_tenant,
+                _ => {}
+            }
+        }
+        is_named && is_of_tenant
     }
 }
 
