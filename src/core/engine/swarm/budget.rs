@@ -43,7 +43,7 @@ impl<'a> BudgetCounter<'a> {
                 let is_over = |start: EventTime| self.per != Per::Session && self.end_of(start) <= counter.time;
                 let windows: Vec<EventTime> = counter.panes.keys().copied().filter(|start| !is_over(*start)).collect();
                 for start in windows {
-                    self.judge(counter, start, counter.time, out);
+                    self.judge(counter, start, counter.time, true, out);
                 }
                 self.arm(counter, out);
             }
@@ -65,12 +65,12 @@ impl<'a> BudgetCounter<'a> {
         if is_aligned {
             counter.bound(&rules, out);
         }
-        self.judge(counter, start, report.record_time, out);
+        self.judge(counter, start, report.record_time, false, out);
         self.arm(counter, out);
     }
 
     /// Publishes the steps that a window's sum has crossed; lifts what it has not crossed under the limits in force.
-    fn judge(&self, counter: &mut SwarmCounter, start: EventTime, record_time: EventTime, out: &mut Effects) {
+    fn judge(&self, counter: &mut SwarmCounter, start: EventTime, record_time: EventTime, is_compared: bool, out: &mut Effects) {
         let Some(used) = counter.panes.get(&start).and_then(|pane| pane.used) else { return };
         let reached = |step| self.budget.and_then(|budget| budget.reached(step, &used));
         let crossed =
@@ -83,11 +83,11 @@ impl<'a> BudgetCounter<'a> {
         if crossed < published || (is_shadow && counter.verdicts.iter().any(is_of)) {
             self.lower(counter, start, crossed, record_time, out);
         }
-        // A block that is due and not in force: the mode was shadow when its step was crossed, or that of a session has ended.
-        let now = record_time.max(counter.time);
-        let is_open = self.per == Per::Session || self.end_of(start) > now;
+        // Another policy may block where the step was crossed in shadow. Without one a block is placed once: how often it would be placed again
+        // depended on where reports are cut.
+        let is_open = self.per == Per::Session || self.end_of(start) > counter.time;
         let blocks = self.budget.is_some_and(|budget| budget.mode == Mode::Block) && crossed == BudgetStep::Block as u32;
-        if blocks && is_open && !counter.verdicts.blocks().any(|verdict| is_of(verdict) && verdict.expires_at > now) {
+        if is_compared && blocks && is_open && !counter.verdicts.blocks().any(is_of) {
             published = published.min(BudgetStep::Nudge as u32);
         }
         for step in BudgetStep::ALL.into_iter().filter(|step| *step as u32 > published) {
