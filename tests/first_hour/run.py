@@ -59,6 +59,21 @@ def loop(shell, session):
     return answers
 
 
+def act(shell):
+    """What whoever is woken at night types, and what a person answers to a command."""
+    page = "src/docs/operations.md"
+    stop = "loopwarden stop --tenant acme "
+    dry, stop, release = typed.the(page, stop + "--dry-run", stop + "--reason", "loopwarden release --tenant acme")
+    shell.type(dry, parts=["would be stopped: 0 agents"])
+    shell.type(stop, parts=["in force"])
+    shell.type(release, parts=["done"])
+    commands_so_far = shell.type("curl -s 'http://127.0.0.1:9464/v1/commands?after=0&wait=0s&session_id=in-live'")
+    episode = commands_so_far.split('"episode":"')[1].split('"')[0]
+    answer = "loopwarden answer EPISODE --session s-42 "
+    for command in typed.the(page, answer + "--right", answer + "--allow", answer + "--false-alarm"):
+        shell.type(command.replace("EPISODE", episode).replace("s-42", "in-live"), parts=["taken by"])
+
+
 def laptop(shell):
     """Somebody with a coding agent."""
     typed.skip("README.md", "make demo", "it builds; the built program follows")
@@ -84,6 +99,7 @@ def laptop(shell):
     answers = loop(shell, "in-live")
     if "make" in answers or "Bash" not in answers or "deny" not in answers:
         raise SystemExit("first hour: an agent that goes round was not stopped: %s" % answers)
+    act(shell)
     Shell.stop(process)
     for command in installs[1:]:
         shell.type(command.replace(" install ", " uninstall "))
