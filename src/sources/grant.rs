@@ -3,13 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loopwarden_core::event::{Event, Reason, RecordMeta, Rejected, StopScope, decode, json};
+use loopwarden_core::event::{ACTOR, Event, Reason, RecordMeta, Rejected, StopScope, decode, json};
 use loopwarden_core::limits::LABELS_MAX;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
-
-/// Label that names who acts; commands carry it.
-const ACTOR: &str = "actor";
 
 /// Tenants that somebody may speak for, or read of. The empty name stands for events of no tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

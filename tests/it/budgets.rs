@@ -9,13 +9,16 @@ use loopwarden::event::{EventTime, Stage, partition_of};
 use loopwarden::policy::{Per, Policy, Used};
 use loopwarden::store::report::{SwarmRecord, report_key};
 use loopwarden::store::{KeyFamily, StateStore, swarm};
-use loopwarden::task::{CommitTrigger, LaneSettings, Order};
+use loopwarden::task::{CommitTrigger, Order};
 use loopwarden_guard::{Check, Client, Decision, Guard, Knowledge, Options, Source};
 use loopwarden_sim::{Faults, MemoryTopic};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::swarm::{MINUTE_MS, START_MS, TIMED, direct, feed, ids, policy, records, settle, stats, swarm_task, told, world};
+use crate::swarm::{
+    MINUTE_MS, START_MS, TIMED, cut_anywhere, direct, feed, ids, policy, random_turn, records, settle, stats, swarm_task, told,
+    world,
+};
 use crate::world::{Dice, TestWorld, settings};
 
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
@@ -240,12 +243,7 @@ fn what_a_budget_says_depends_on_no_cut_no_lag_and_no_fault() {
         expected.start("ref", 1);
         settle(&mut expected);
 
-        let trigger = CommitTrigger::Timed { max_ms: 20 + dice.below(200), min_ms: 1 + dice.below(20) };
-        let settings = LaneSettings {
-            overlay_records_max: 1 + dice.below(60),
-            cache_bytes_max: [1, 1_000_000][dice.below(2) as usize],
-            ..settings(trigger)
-        };
+        let settings = cut_anywhere(&dice, settings);
         let mut world = world((8, 3), Arc::clone(&policy), settings);
         world.broker.set_faults(Faults::seed(seed, 5 + dice.below(40) as u32));
         for name in ["a", "b"] {
@@ -255,10 +253,7 @@ fn what_a_budget_says_depends_on_no_cut_no_lag_and_no_fault() {
         for (session, json, time_ms) in early {
             feed(&world, session, json, *time_ms);
             for _ in 0..dice.below(4) {
-                let at = dice.below(2) as usize;
-                let lane = dice.below(world.processes[at].lanes.len() as u64) as usize;
-                world.turn(at, lane);
-                world.broker.advance(dice.below(30) as i64);
+                random_turn(&mut world, &dice, 30);
             }
             if dice.below(100) == 0 {
                 world.restart(dice.below(2) as usize);

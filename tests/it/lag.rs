@@ -9,7 +9,9 @@ use loopwarden::store::{Position, StateKey, StateStore};
 use loopwarden::task::{CommitTrigger, LaneSettings};
 use loopwarden_sim::{Faults, MemoryConfig};
 
-use crate::swarm::{MINUTE_MS, START_MS, TIMED, failing, ids, policy, replay, report, settle, stats, swarm_task, world};
+use crate::swarm::{
+    MINUTE_MS, START_MS, TIMED, cut_anywhere, failing, ids, policy, random_turn, replay, report, settle, stats, swarm_task, world,
+};
 use crate::world::{Dice, TestWorld, WALL_MS, session_task, settings};
 
 const PARTITIONS: Partitions = Partitions { session: 4, swarm: 3 };
@@ -56,29 +58,16 @@ fn aligned(trigger: CommitTrigger) -> LaneSettings {
     LaneSettings { aligns_sources: true, partitions: Some(PARTITIONS), ..settings(trigger) }
 }
 
-/// A random turn of a random lane, and a little time.
-fn turn(world: &mut TestWorld, dice: &Dice) {
-    let at = dice.below(world.processes.len() as u64) as usize;
-    let lane = dice.below(world.processes[at].lanes.len() as u64) as usize;
-    world.turn(at, lane);
-    world.broker.advance(dice.below(60) as i64);
-}
-
 fn simulate(seed: u64, calls: &[Fed], recorded: Recorded) -> TestWorld {
     let dice = Dice::new(seed ^ 0x1a6);
-    let trigger = CommitTrigger::Timed { max_ms: 20 + dice.below(200), min_ms: 1 + dice.below(20) };
-    let settings = LaneSettings {
-        overlay_records_max: 1 + dice.below(60),
-        cache_bytes_max: [1, 1_000_000][dice.below(2) as usize],
-        ..aligned(trigger)
-    };
+    let settings = cut_anywhere(&dice, aligned);
     let mut world = world((PARTITIONS.session, PARTITIONS.swarm), policy("default", ""), settings);
     for name in ["a", "b"] {
         world.start(name, 1 + dice.below(2) as usize);
     }
     // Some runs begin with all of the input there, some with partitions that have been silent for long.
     for _ in 0..dice.below(1_000) {
-        turn(&mut world, &dice);
+        random_turn(&mut world, &dice, 60);
     }
     world.broker.set_faults(Faults::seed(seed, 5 + dice.below(40) as u32));
     // One partition lags as long as the others have anything to read.
@@ -91,19 +80,19 @@ fn simulate(seed: u64, calls: &[Fed], recorded: Recorded) -> TestWorld {
         };
         feed_at(&world, session, json, recorded_ms);
         for _ in 0..dice.below(6) {
-            turn(&mut world, &dice);
+            random_turn(&mut world, &dice, 60);
         }
         if dice.below(50) == 0 {
             world.restart(dice.below(2) as usize);
         }
     }
     for _ in 0..dice.below(2_000) {
-        turn(&mut world, &dice);
+        random_turn(&mut world, &dice, 60);
     }
     world.broker.lag(slow, 0);
     // Slowly, so that its lane says in between how far it is.
     for _ in 0..100 {
-        turn(&mut world, &dice);
+        random_turn(&mut world, &dice, 60);
         world.broker.advance(dice.below(4_000) as i64);
     }
     world.broker.set_faults(Faults::none());

@@ -13,21 +13,21 @@ const SLACK_PERCENT: usize = 3;
 /// Lines of each folder of `src` that is a crate, without tests.
 const LINES: [(&str, usize); 16] = [
     ("ask", 439),
-    ("core", 19_588),
+    ("core", 19_615),
     ("guard", 2_753),
     ("hook", 211),
     ("kafka", 5_313),
-    ("lab", 10_382),
-    ("lane", 8_525),
+    ("lab", 10_377),
+    ("lane", 8_526),
     ("log", 2_190),
     ("loopwarden", 19_309),
     ("mcp", 1_103),
     ("mcp_http", 462),
     ("settings", 3_474),
-    ("sources", 8_173),
+    ("sources", 8_170),
     ("state", 3_713),
     ("token", 884),
-    ("webhook", 1_315),
+    ("webhook", 1_302),
 ];
 
 /// Source files of one folder.

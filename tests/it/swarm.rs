@@ -41,6 +41,24 @@ pub(crate) fn world(partitions: (u32, u32), policy: Arc<Policy>, settings: LaneS
     world
 }
 
+/// A random turn of a random lane, and less than `pause_ms` of time.
+pub(crate) fn random_turn(world: &mut TestWorld, dice: &Dice, pause_ms: u64) {
+    let at = dice.below(world.processes.len() as u64) as usize;
+    let lane = dice.below(world.processes[at].lanes.len() as u64) as usize;
+    world.turn(at, lane);
+    world.broker.advance(dice.below(pause_ms) as i64);
+}
+
+/// Settings of a trigger, with commits and caches that cut the input anywhere.
+pub(crate) fn cut_anywhere(dice: &Dice, of: impl Fn(CommitTrigger) -> LaneSettings) -> LaneSettings {
+    let trigger = CommitTrigger::Timed { max_ms: 20 + dice.below(200), min_ms: 1 + dice.below(20) };
+    LaneSettings {
+        overlay_records_max: 1 + dice.below(60),
+        cache_bytes_max: [1, 1_000_000][dice.below(2) as usize],
+        ..of(trigger)
+    }
+}
+
 pub(crate) fn feed(world: &TestWorld, session: &str, json: &str, time_ms: i64) {
     let sessions = world.tasks.iter().filter(|task| task.stage == Stage::Session).count() as u32;
     let partition = partition_of(session.as_bytes(), sessions);
@@ -154,10 +172,7 @@ fn fifty(lanes: usize, kills: u64) -> (TestWorld, BTreeSet<String>) {
         let time_ms = START_MS + number * 700;
         feed(&world, &session, &failing(&session, 0, "w", "http://dead", time_ms), time_ms);
         for _ in 0..dice.below(6) {
-            let at = dice.below(processes) as usize;
-            let lane = dice.below(world.processes[at].lanes.len() as u64) as usize;
-            world.turn(at, lane);
-            world.broker.advance(dice.below(40) as i64);
+            random_turn(&mut world, &dice, 40);
         }
         if kills > 0 && number % 10 == 5 {
             let at = dice.below(processes) as usize;
@@ -255,12 +270,7 @@ fn what_a_swarm_is_told_depends_on_no_cut_no_lag_and_no_fault() {
         expected.start("ref", 1);
         settle(&mut expected);
 
-        let trigger = CommitTrigger::Timed { max_ms: 20 + dice.below(200), min_ms: 1 + dice.below(20) };
-        let settings = LaneSettings {
-            overlay_records_max: 1 + dice.below(60),
-            cache_bytes_max: [1, 1_000_000][dice.below(2) as usize],
-            ..settings(trigger)
-        };
+        let settings = cut_anywhere(&dice, settings);
         let mut world = world((4, 3), policy, settings);
         world.broker.set_faults(Faults::seed(seed, 5 + dice.below(40) as u32));
         for name in ["a", "b"] {
@@ -275,10 +285,7 @@ fn what_a_swarm_is_told_depends_on_no_cut_no_lag_and_no_fault() {
             }
             feed(&world, session, json, *time_ms);
             for _ in 0..dice.below(4) {
-                let at = dice.below(2) as usize;
-                let lane = dice.below(world.processes[at].lanes.len() as u64) as usize;
-                world.turn(at, lane);
-                world.broker.advance(dice.below(30) as i64);
+                random_turn(&mut world, &dice, 30);
             }
             if dice.below(120) == 0 {
                 world.restart(dice.below(2) as usize);

@@ -55,7 +55,7 @@ impl SessionEngine {
                     out.counters.duplicate = true;
                     return;
                 }
-                remember(session, id);
+                remember(&mut session.head.recent_events, id);
                 let context = self.context(subject, session, event, id, place);
                 reset(&context, session, ReasonCode::Reset, out);
             }
@@ -98,7 +98,7 @@ impl SessionEngine {
         }
         judge(&context, session, &recorded, !has_spoken, out);
         if !is_of_call(&event.kind) {
-            remember(session, id);
+            remember(&mut session.head.recent_events, id);
         }
         // A late answer or ack does not bring an ended agent back.
         if begins_again(&event.kind) {

@@ -2,9 +2,9 @@
 
 use crate::engine::effects::{RecipeForm, SwarmCall, SwarmCallKey};
 use crate::engine::input::SourcePosition;
-use crate::engine::publishing::command::{Origin, Trigger};
+use crate::engine::publishing::command::Origin;
 use crate::engine::subject::SubjectKey;
-use crate::event::{Event, EventKind, EventTime};
+use crate::event::{Event, EventTime};
 use crate::identity::Hash64;
 use crate::policy::{Evaluate, Policy};
 
@@ -36,27 +36,6 @@ impl Context<'_> {
         self.event.tenant.as_deref().unwrap_or_default()
     }
 
-    /// The call the event is about, where it names one.
-    pub(super) fn call_id(&self) -> Option<&str> {
-        match &self.event.kind {
-            EventKind::ToolCall(call) | EventKind::Tool(call, _) => call.call_id.as_deref(),
-            EventKind::ToolResult(result) => result.call_id.as_deref(),
-            _ => None,
-        }
-    }
-
-    pub(super) fn trigger(&self) -> Trigger {
-        Trigger::Event {
-            event_id: self.event.id.clone().into_owned(),
-            call_id: self.call_id().map(str::to_owned),
-            topic: self.place.topic.to_owned(),
-            partition: self.place.partition,
-            offset: self.place.offset,
-            time: self.time,
-            traceparent: self.event.traceparent.as_deref().map(str::to_owned),
-        }
-    }
-
     /// Turn of the event + 1; 0 = unknown.
     pub(super) fn turn(&self) -> u64 {
         self.event.turn.map_or(0, |turn| turn.saturating_add(1))
@@ -77,13 +56,8 @@ impl Context<'_> {
             seq,
             cause: &self.event.id,
             issued_at: self.issued_at(),
-            trigger: self.trigger(),
+            trigger: self.place.trigger(self.event, self.time),
         }
-    }
-
-    /// What commands carry of the event.
-    pub(super) fn labels(&self) -> Vec<(String, String)> {
-        self.event.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
     }
 
     pub(super) fn swarm_call(&self, key: SwarmCallKey, tool: &str, form: RecipeForm) -> SwarmCall {

@@ -1,5 +1,6 @@
 //! What goes into the engine: events with their place, timers, resets that reach further agents.
 
+use crate::engine::publishing::command::Trigger;
 use crate::engine::timer::TimerKind;
 use crate::event::{Event, EventTime};
 
@@ -11,6 +12,21 @@ pub struct SourcePosition<'a> {
     pub offset: u64,
     /// How far event time has come in its task, this record included.
     pub watermark: EventTime,
+}
+
+impl SourcePosition<'_> {
+    /// What caused a command: an event here, at a time of its session.
+    pub(super) fn trigger(self, event: &Event<'_>, time: EventTime) -> Trigger {
+        Trigger::Event {
+            event_id: event.id.clone().into_owned(),
+            call_id: event.call_id().map(str::to_owned),
+            topic: self.topic.to_owned(),
+            partition: self.partition,
+            offset: self.offset,
+            time,
+            traceparent: event.traceparent.as_deref().map(str::to_owned),
+        }
+    }
 }
 
 /// One input of a session.

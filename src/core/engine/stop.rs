@@ -6,14 +6,13 @@ use std::collections::VecDeque;
 
 use crate::detect::Advice;
 use crate::engine::input::SourcePosition;
-use crate::engine::publishing::command::{Action, Command, CommandId, Fact, Origin, ReasonCode, Scope, ScopeKind, Trigger};
+use crate::engine::publishing::command::{Action, Command, CommandId, Fact, Origin, ReasonCode, Scope, ScopeKind};
+use crate::engine::recording::lifecycle::remember;
 use crate::engine::subject::SubjectKey;
-use crate::event::{Event, EventKind, EventTime, StopScope};
+use crate::event::{ACTOR, Event, EventKind, EventTime, StopScope};
 use crate::identity::{Hash64, hash_text};
-use crate::limits::{RECENT_IDS_MAX, STOP_REMEMBERED_MS};
+use crate::limits::STOP_REMEMBERED_MS;
 
-/// Label of an event that names who acts.
-const ACTOR: &str = "actor";
 /// The rung of the ladder that refuses all calls and ends the turn.
 const LEVEL: u8 = 4;
 
@@ -87,10 +86,7 @@ impl StopState {
         if self.recent_events.contains(&id) {
             return StopEffects { is_duplicate: true, ..StopEffects::default() };
         }
-        if self.recent_events.len() >= RECENT_IDS_MAX {
-            self.recent_events.pop_front();
-        }
-        self.recent_events.push_back(id);
+        remember(&mut self.recent_events, id);
         if self.epoch == 0 {
             self.epoch = event.record_time.0.max(1);
         }
@@ -126,7 +122,7 @@ impl StopState {
             _ => None,
         };
         effects.row_changed |= command.is_some();
-        effects.command = command.map(|command| Command { labels: labels(event), ..command });
+        effects.command = command.map(|command| Command { labels: event.owned_labels(), ..command });
         effects
     }
 
@@ -174,15 +170,7 @@ impl StopState {
             seq: self.seq,
             cause: &event.id,
             issued_at: now,
-            trigger: Trigger::Event {
-                event_id: event.id.clone().into_owned(),
-                call_id: None,
-                topic: place.topic.to_owned(),
-                partition: place.partition,
-                offset: place.offset,
-                time: event.time,
-                traceparent: event.traceparent.as_deref().map(str::to_owned),
-            },
+            trigger: place.trigger(event, event.time),
         }
     }
 }
@@ -207,8 +195,4 @@ fn facts(actor: &str, reason: Option<&str>, fails_closed: bool) -> Vec<(&'static
     let actor = Some(actor).filter(|actor| !actor.is_empty()).map(|actor| text("actor", actor));
     let reason = reason.map(|reason| text("reason", reason));
     actor.into_iter().chain(reason).chain(fails_closed.then(|| text("fail", "closed"))).collect()
-}
-
-fn labels(event: &Event<'_>) -> Vec<(String, String)> {
-    event.labels.iter().map(|(name, value)| (name.clone().into_owned(), value.clone().into_owned())).collect()
 }

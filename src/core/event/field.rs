@@ -45,6 +45,13 @@ pub fn is_name(text: &str) -> bool {
     !text.is_empty() && char_count_within(text, NAME_CHARS_MAX) && !json::has_control(text)
 }
 
+/// Whether a letter is not seen, breaks a line or turns the direction of a text: people are shown none of them, wherever a name comes from.
+#[must_use]
+pub fn is_unseen(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
 /// A name of the payload, else of a CloudEvents header.
 pub(super) fn name_or_header<'a>(
     raw: Raw<'a>,

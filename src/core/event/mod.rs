@@ -25,12 +25,12 @@ pub use answer::{Answer, Judged};
 pub use content::{Content, View};
 pub(crate) use decode::KINDS;
 pub use decode::{allowed, decode};
-pub use field::is_name;
+pub use field::{is_name, is_unseen};
 pub use partition::{murmur2, partition_of};
 pub use record::{Header, NextOffset, Record, RecordMeta, RecordOffset, TopicPartition};
 pub use rejected::{Reason, Rejected};
 pub use sound::fields_while;
-pub use stop::{Release, Stop, StopScope};
+pub use stop::{ACTOR, Release, Stop, StopScope};
 pub use task::{Stage, TaskId};
 pub use time::EventTime;
 pub use wire::SCHEMA_VERSION;
@@ -107,6 +107,24 @@ pub enum EventKind<'a> {
     Release(Release<'a>),
     /// A person answers the commands of an episode.
     Answer(Answer<'a>),
+}
+
+impl Event<'_> {
+    /// The call that it is about, where it names one.
+    #[must_use]
+    pub fn call_id(&self) -> Option<&str> {
+        match &self.kind {
+            EventKind::ToolCall(call) | EventKind::Tool(call, _) => call.call_id.as_deref(),
+            EventKind::ToolResult(result) => result.call_id.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Its labels as what outlives its record has them.
+    #[must_use]
+    pub fn owned_labels(&self) -> Vec<(String, String)> {
+        self.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    }
 }
 
 impl EventKind<'_> {

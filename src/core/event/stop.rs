@@ -6,6 +6,8 @@ use crate::event::wire::Wire;
 use crate::event::{EventTime, Reason, RecordMeta, Rejected, field};
 use crate::limits::{FUTURE_MS_MAX, STOP_MS_MAX, STOP_REASON_CHARS_MAX};
 
+/// Label of an event that names who acts; commands carry it.
+pub const ACTOR: &str = "actor";
 /// Record key of what is about everybody: no name, since none is needed.
 const ALL_KEY: &str = "*";
 

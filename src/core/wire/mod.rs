@@ -8,6 +8,7 @@ mod command;
 mod row;
 mod scope;
 mod time;
+mod whom;
 
 use std::borrow::Cow;
 
@@ -17,6 +18,7 @@ pub use scope::{AgentName, GroupName, Identity, Scope};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Deserializer, Serialize};
 use serde_json::value::RawValue;
+pub use whom::whom;
 
 /// Version of commands and of rows.
 pub const VERSION: u64 = 1;

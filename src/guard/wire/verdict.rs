@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use loopwarden_core::engine::{self, IdentityRecipe, ReasonCode, Scope, ScopeKind, SubjectKey};
+use loopwarden_core::engine::{self, IdentityRecipe, Scope, ScopeKind, SubjectKey};
 use loopwarden_core::event::{EventTime, StopScope};
 use loopwarden_core::wire;
 
@@ -107,7 +107,7 @@ pub(crate) fn read_command(value: &[u8]) -> Option<CommandUpdate> {
     let group = command.scope.group.take();
     let scope = command.scope.read()?;
     let tenant = command.tenant.map(Cow::into_owned).unwrap_or_default();
-    let is_of_operator = [ReasonCode::Stop, ReasonCode::Release].iter().any(|code| code.as_str() == command.reason.code);
+    let is_of_operator = engine::is_act_code(&command.reason.code);
     let subject = match scope.kind {
         kind if is_of_operator => {
             let (scope, name) = match kind {

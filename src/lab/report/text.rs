@@ -1,5 +1,7 @@
 //! Text and numbers for people. Names come from outside: nothing in them may steer a terminal.
 
+use loopwarden_core::event::is_unseen;
+
 /// Stands for what was taken out.
 pub(super) const REPLACEMENT: char = '\u{fffd}';
 
@@ -8,16 +10,9 @@ pub(super) const fn is_direction_mark(letter: char) -> bool {
     matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether a letter moves the cursor, changes colours, has no width, or changes the direction of the text.
-fn is_unsafe(letter: char) -> bool {
-    letter.is_control()
-        || is_direction_mark(letter)
-        || matches!(letter, '\u{200b}'..='\u{200d}' | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{2065}' | '\u{feff}')
-}
-
 /// A text as a terminal may show it: on one line, without control characters.
 pub fn plain(text: &str) -> String {
-    text.chars().map(|letter| if is_unsafe(letter) { REPLACEMENT } else { letter }).collect()
+    text.chars().map(|letter| if is_unseen(letter) { REPLACEMENT } else { letter }).collect()
 }
 
 /// A number and its noun: `1 session`, `1,200 sessions`.

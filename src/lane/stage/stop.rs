@@ -69,8 +69,9 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         if was != now {
             move_timers(self.task, &[TimerChange { kind: TimerKind::Stop, was, now }], key);
         }
-        let of = state.clone().unwrap_or_default();
-        if row_changed && let Some(row) = self.work.encoder.row(subject, InForce::of_stop(&of), cause.at, self.id) {
+        let forgotten = StopState::default();
+        let in_force = InForce::of_stop(state.as_ref().unwrap_or(&forgotten));
+        if row_changed && let Some(row) = self.work.encoder.row(subject, in_force, cause.at, self.id) {
             self.work.overlay.set_row(self.id, row);
             self.work.overlay.command_waits = true;
         }

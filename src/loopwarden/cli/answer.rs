@@ -1,27 +1,17 @@
 //! `answer`: what a person makes of the commands of an episode, sent to wherever events go.
 
-use std::time::Duration;
-
-use loopwarden_core::event::{EventTime, RecordMeta, decode};
-use loopwarden_kafka::producers::writer::Writer;
+use loopwarden_core::event::EventTime;
 use loopwarden_lab::report::plain;
 use loopwarden_log::clock;
 use serde_json::json;
 
 use crate::acts::span_ms;
 use crate::cli::args::{AnswerArgs, LogArgs};
-use crate::cli::operate::actor;
-use crate::cli::shared::ask::{Answer, RunningProcess};
-use crate::cli::shared::{ask, setup};
-use crate::exit_code;
+use crate::cli::shared::act::{EVENTS, actor, usage};
+use crate::cli::shared::ask::RunningProcess;
+use crate::cli::shared::{act, setup};
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::server::kafka_options;
-
-/// Longest wait for the running process.
-const WAIT: Duration = Duration::from_secs(10);
-const ANSWER_BYTES_MAX: usize = 64 * 1_024;
-const PATH: &str = "/v1/events";
 
 /// Sends the answer.
 ///
@@ -31,36 +21,17 @@ pub(super) fn run(args: &AnswerArgs, log: &LogArgs) -> Outcome {
     setup::log_quietly(log)?;
     let config = setup::load(&args.place.config, log)?.config;
     let event = event(args)?;
-    let meta = RecordMeta::without_place(EventTime(clock::now_ms()), config.limits.record_bytes_max);
-    // What is no event would become a dead letter, and nobody here would know.
-    decode(Some(event.as_bytes()), &meta).map_err(|rejected| usage(&format!("no such answer can be: {rejected}")))?;
+    act::expect_sound(&event, "answer", &config)?;
     let episode = plain(&args.episode);
-    match &config.kafka {
-        Some(_) if args.place.address.is_some() => {
-            Err(usage("--address is about embedded mode; with Kafka the event goes to the topic"))
-        }
-        Some(kafka) => {
-            let writer = Writer::new(&kafka_options(&config, kafka, 0)?)?;
-            writer.write(&kafka.input, None, args.session.as_bytes(), Some(event.as_bytes()))?;
-            writer.flush()?;
-            output::line(&format!("answer to episode {episode}: sent to {}", kafka.input))
-        }
-        None => {
-            let process = RunningProcess::of(args.place.address.as_deref(), &config)?;
-            let fail =
-                |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{}{PATH}: {cause}", process.address));
-            let answer = process.post(PATH, &event, WAIT, ANSWER_BYTES_MAX);
-            let Answer { status, code, body } = answer.map_err(|error| fail(process.nobody(&error)))?;
-            if code != "202" {
-                return Err(fail(format!("answered {status:?} {}{}", body.trim(), ask::way_in(&code))));
-            }
-            output::line(&format!("answer to episode {episode}: taken by {}", process.address))
-        }
+    let message = |became: &str| output::line(&format!("answer to episode {episode}: {became}"));
+    if let Some(became) = act::to_topic(&config, args.place.address.as_deref(), &args.session, &event)? {
+        return message(&became);
     }
-}
-
-fn usage(message: &str) -> Failure {
-    Failure::new(exit_code::USAGE, format!("error: {message}"))
+    let process = RunningProcess::of(args.place.address.as_deref(), &config)?;
+    let answer = process.post(EVENTS, &event, act::WAIT, act::ANSWER_BYTES_MAX);
+    let answer = answer.map_err(|error| act::refused(&process, EVENTS, &process.nobody(&error)))?;
+    act::taken(&process, EVENTS, &["202"], answer)?;
+    message(&format!("taken by {}", process.address))
 }
 
 fn event(args: &AnswerArgs) -> Result<String, Failure> {

@@ -1,9 +1,6 @@
 //! `stop` and `release`: acts of an operator, sent to wherever events go.
 
-use std::time::Duration;
-
-use loopwarden_core::event::{EventTime, RecordMeta, StopScope, decode};
-use loopwarden_kafka::producers::writer::Writer;
+use loopwarden_core::event::{EventTime, StopScope};
 use loopwarden_lab::report::{grouped, plain};
 use loopwarden_log::clock;
 use loopwarden_settings::Config;
@@ -11,16 +8,12 @@ use serde_json::{Map, Value};
 
 use crate::acts::{Act, Target, span_ms};
 use crate::cli::args::{LogArgs, ReleaseArgs, StopArgs, WhereArgs, WhomArgs};
+use crate::cli::shared::act::usage;
 use crate::cli::shared::ask::{Answer, RunningProcess};
-use crate::cli::shared::{ask, setup};
-use crate::exit_code;
+use crate::cli::shared::{act, ask, setup};
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::server::kafka_options;
 
-/// Longest wait for the running process.
-const WAIT: Duration = Duration::from_secs(10);
-const ANSWER_BYTES_MAX: usize = 64 * 1_024;
 const PATH: &str = "/v1/stops";
 
 /// Stops agents until they are released, or its end.
@@ -49,11 +42,9 @@ pub fn stop(args: &StopArgs, log: &LogArgs) -> Outcome {
     }
     let reason = args.reason.as_deref().unwrap_or_default();
     let message = |became: &str| format!("{} is stopped until {}: {became}", named(&target), until.to_rfc3339());
-    if config.kafka.is_some() {
-        return send(&config, &args.place, &target, |act| {
-            target.stop(&Act { reason: Some(reason), ..*act }, until, args.fail_closed)
-        })
-        .and_then(|became| output::line(&message(&became)));
+    let event = |act: &Act<'_>| target.stop(&Act { reason: Some(reason), ..*act }, until, args.fail_closed);
+    if let Some(became) = send(&config, &args.place, &target, event)? {
+        return output::line(&message(&became));
     }
     let mut body = request(&target);
     body.insert("reason".to_owned(), reason.into());
@@ -74,9 +65,8 @@ pub fn release(args: &ReleaseArgs, log: &LogArgs) -> Outcome {
     let target = target(&args.whom);
     let reason = args.reason.as_deref();
     let message = |became: &str| format!("{} is released: {became}", named(&target));
-    if config.kafka.is_some() {
-        return send(&config, &args.place, &target, |act| target.release(&Act { reason, ..*act }))
-            .and_then(|became| output::line(&message(&became)));
+    if let Some(became) = send(&config, &args.place, &target, |act| target.release(&Act { reason, ..*act }))? {
+        return output::line(&message(&became));
     }
     let asked = request(&target);
     let fields = asked.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
@@ -85,17 +75,13 @@ pub fn release(args: &ReleaseArgs, log: &LogArgs) -> Outcome {
         .map(|(name, value)| format!("{name}={}", ask::path_part(value)))
         .collect();
     let process = RunningProcess::of(args.place.address.as_deref(), &config)?;
-    let answer = process.delete(&format!("{PATH}?{}", pairs.join("&")), WAIT, ANSWER_BYTES_MAX);
+    let answer = process.delete(&format!("{PATH}?{}", pairs.join("&")), act::WAIT, act::ANSWER_BYTES_MAX);
     let answer = taken(&process, answer)?;
     output::line(&message(if answer.get("released") == Some(&Value::Bool(true)) {
         "done"
     } else {
         "taken, and done once it is judged"
     }))
-}
-
-fn usage(message: &str) -> Failure {
-    Failure::new(exit_code::USAGE, format!("error: {message}"))
 }
 
 fn target(whom: &WhomArgs) -> Target {
@@ -147,40 +133,29 @@ fn count(target: &Target, place: &WhereArgs, config: &Config) -> Result<String, 
 
 fn post(place: &WhereArgs, config: &Config, body: Map<String, Value>) -> Result<Value, Failure> {
     let process = RunningProcess::of(place.address.as_deref(), config)?;
-    let answer = process.post(PATH, &Value::Object(body).to_string(), WAIT, ANSWER_BYTES_MAX);
+    let answer = process.post(PATH, &Value::Object(body).to_string(), act::WAIT, act::ANSWER_BYTES_MAX);
     taken(&process, answer)
 }
 
 fn taken(process: &RunningProcess, answer: std::io::Result<Answer>) -> Result<Value, Failure> {
-    let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{}{PATH}: {cause}", process.address));
-    let Answer { status, code, body } = answer.map_err(|error| fail(process.nobody(&error)))?;
-    if !code.starts_with('2') {
-        return Err(fail(format!("answered {status:?} {}{}", body.trim(), ask::way_in(&code))));
-    }
-    serde_json::from_str(&body).map_err(|error| fail(format!("no answer to a stop: {error}")))
+    let answer = answer.map_err(|error| act::refused(process, PATH, &process.nobody(&error)))?;
+    let body = act::taken(process, PATH, &["200", "202"], answer)?;
+    serde_json::from_str(&body).map_err(|error| act::refused(process, PATH, &format!("no answer to a stop: {error}")))
 }
 
-/// Writes the event to the topic of events: what became of it.
-fn send(config: &Config, place: &WhereArgs, target: &Target, event: impl Fn(&Act<'_>) -> Value) -> Result<String, Failure> {
-    let Some(kafka) = config.kafka.as_ref().filter(|_| place.address.is_none()) else {
-        return Err(usage("--address is about embedded mode; with Kafka the event goes to the topic"));
-    };
-    let (now, actor) = (EventTime(clock::now_ms()), actor());
+/// Writes the event to the topic of events: what became of it; none where there is no Kafka.
+fn send(
+    config: &Config,
+    place: &WhereArgs,
+    target: &Target,
+    event: impl Fn(&Act<'_>) -> Value,
+) -> Result<Option<String>, Failure> {
+    if config.kafka.is_none() {
+        return Ok(None);
+    }
+    let (now, actor) = (EventTime(clock::now_ms()), act::actor());
     let id = format!("act-{}-{}", now.0, std::process::id());
     let event = event(&Act { id: &id, at: now, actor: actor.as_deref(), reason: None }).to_string();
-    let meta = RecordMeta::without_place(now, config.limits.record_bytes_max);
-    // What is no event would become a dead letter, and nobody here would know.
-    decode(Some(event.as_bytes()), &meta).map_err(|rejected| usage(&format!("no such act can be: {rejected}")))?;
-    let writer = Writer::new(&kafka_options(config, kafka, 0)?)?;
-    writer.write(&kafka.input, None, target.record_key().as_bytes(), Some(event.as_bytes()))?;
-    writer.flush()?;
-    Ok(format!("sent to {}", kafka.input))
-}
-
-/// The user at work, and where.
-pub(super) fn actor() -> Option<String> {
-    let user = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()))?;
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = host.trim();
-    Some(if host.is_empty() { user } else { format!("{user}@{host}") })
+    act::expect_sound(&event, "act", config)?;
+    act::to_topic(config, place.address.as_deref(), target.record_key(), &event)
 }

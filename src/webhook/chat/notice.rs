@@ -1,5 +1,7 @@
 //! What people are to read of a command, in the same order everywhere.
 
+use loopwarden_core::event::is_unseen;
+use loopwarden_core::wire::whom;
 use serde_json::Value;
 
 /// A name and its value, beside the text.
@@ -40,26 +42,15 @@ impl Notice {
         let at =
             |pointer: &str, chars_max| clean(command.pointer(pointer).and_then(Value::as_str).unwrap_or_default(), chars_max);
         let name = |pointer: &str| at(pointer, NAME_CHARS_MAX);
-        let (session, swarm, tenant) = (name("/session_id"), name("/swarm_id"), name("/tenant"));
-        let subject = match &*name("/scope/kind") {
-            _ if !session.is_empty() => format!("session {session}"),
-            _ if !swarm.is_empty() => format!("swarm {swarm}"),
-            "group" => match (name("/scope/group/kind"), name("/scope/group/name")) {
-                (_, who) if who.is_empty() => format!("tenant {tenant}"),
-                (kind, who) => format!("{kind} {who}"),
-            },
-            "agent" => format!("agent {}", name("/scope/agent_id")),
-            "all" => "everybody".to_owned(),
-            _ if name("/reason/code") == "stop" || name("/reason/code") == "release" => format!("tenant {tenant}"),
-            _ => "the fleet".to_owned(),
-        };
+        let session = name("/session_id");
+        let subject = if session.is_empty() { whom(name) } else { format!("session {session}") };
         let (code, mode) = (name("/reason/code"), name("/mode"));
         let facts = [
             ("Agent", name("/scope/agent_id")),
             ("Tool", name("/scope/tool")),
             ("Detector", code.clone()),
             ("Until", name("/expires_at")),
-            ("Tenant", tenant),
+            ("Tenant", name("/tenant")),
             ("By", name("/scope/group/by")),
             ("Mode", mode.clone()),
         ];
@@ -88,11 +79,7 @@ impl Notice {
 
 /// One line of at most so many characters. What is not seen, breaks a line or turns its direction becomes a blank.
 pub(super) fn clean(text: &str, chars_max: usize) -> String {
-    let is_plain = |letter: char| {
-        !letter.is_control()
-            && !matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
-    cut(text.chars().map(|letter| if is_plain(letter) { letter } else { ' ' }), chars_max)
+    cut(text.chars().map(|letter| if is_unseen(letter) { ' ' } else { letter }), chars_max)
 }
 
 /// The first of these characters; an ellipsis stands for the rest.

@@ -79,6 +79,12 @@ impl ReasonCode {
     }
 }
 
+/// Whether a reason on the wire is an act of an operator, who binds whom he names.
+#[must_use]
+pub fn is_act_code(code: &str) -> bool {
+    [ReasonCode::Stop, ReasonCode::Release].iter().any(|act| act.as_str() == code)
+}
+
 /// Whom a command binds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ScopeKind {

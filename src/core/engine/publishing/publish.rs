@@ -65,7 +65,7 @@ pub(crate) fn publish(
         message: Some(text.text),
         placement: placement(context, finding, action),
         advice: Some(text.advice),
-        labels: context.labels(),
+        labels: context.event.owned_labels(),
         ..begun
     };
     note_published(context.policy, history, head, decision, &command, out);
@@ -236,7 +236,7 @@ fn also(findings: &[Finding], speaking: &Finding) -> Vec<Detector> {
 /// A nudge may ride on the result; all else waits for the agent's next turn.
 fn placement(context: &Context<'_>, finding: &Finding, action: Action) -> Placement {
     if finding.detector.about().on_result && action == Action::Nudge {
-        Placement::AppendToResult { call_id: context.call_id().map(str::to_owned) }
+        Placement::AppendToResult { call_id: context.event.call_id().map(str::to_owned) }
     } else {
         Placement::NextTurn
     }

@@ -101,17 +101,9 @@ impl Verdicts {
         lifted
     }
 
-    /// Removes all of an episode; true if there were any.
-    pub(crate) fn forget(&mut self, episode: CommandId) -> bool {
-        let before = self.len();
-        self.0.retain(|verdict| verdict.episode != episode);
-        self.len() < before
-    }
-
-    /// Removes what an episode left in force; returns its block.
-    pub(crate) fn lift(&mut self, episode: CommandId) -> Option<Verdict> {
-        let lifted: Vec<Verdict> = self.0.extract_if(.., |verdict| verdict.episode == episode).collect();
-        lifted.into_iter().find(|verdict| verdict.action == Action::Block)
+    /// Removes all that an episode left in force, and returns it.
+    pub(crate) fn lift(&mut self, episode: CommandId) -> Vec<Verdict> {
+        self.0.extract_if(.., |verdict| verdict.episode == episode).collect()
     }
 
     /// Removes the nudges; true if there were any.

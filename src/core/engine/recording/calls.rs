@@ -114,7 +114,7 @@ pub(crate) fn record_result<'a>(
         finish(context, session, ReturnedStep { sequence, event: context.id, asked: None }, result, out)
     } else {
         out.counters.orphan_result = true;
-        remember(session, context.id);
+        remember(&mut session.head.recent_events, context.id);
         Recorded::default()
     }
 }

@@ -1,5 +1,7 @@
 //! What lets a session forget: resets, progress, verdicts that expire, a policy that no longer blocks.
 
+use std::collections::VecDeque;
+
 use crate::detect::{Flags, Matrix, Streaks};
 use crate::engine::context::Context;
 use crate::engine::deciding::episode::Track;
@@ -108,7 +110,7 @@ pub(super) fn unblock(
     for block in &lifted {
         let origin = context.origin(head.epoch, head.next_seq(Track::Live));
         // Of a reset they show who it was.
-        out.commands.push(Command { labels: context.labels(), ..Command::unblock(origin, block, reason) });
+        out.commands.push(Command { labels: context.event.owned_labels(), ..Command::unblock(origin, block, reason) });
     }
     for episode in &mut head.episodes {
         if lifted.iter().any(|block| block.episode == episode.id) {
@@ -144,8 +146,7 @@ fn forget_calls(session: &mut Session) {
 }
 
 /// Notes the id of an event that is no call, or nobody's answer: a redelivery of it changes nothing.
-pub(crate) fn remember(session: &mut Session, id: Hash64) {
-    let recent = &mut session.head.recent_events;
+pub(crate) fn remember(recent: &mut VecDeque<Hash64>, id: Hash64) {
     if recent.len() >= RECENT_IDS_MAX {
         recent.pop_front();
     }

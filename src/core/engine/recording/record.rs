@@ -57,7 +57,7 @@ pub(crate) fn record<'a>(context: &Context<'a>, session: &mut Session, out: &mut
         EventKind::Reset(ResetScope::Agent) => reset(context, session, ReasonCode::Reset, out),
         EventKind::Reset(ResetScope::Session) => {
             reset(context, session, ReasonCode::Reset, out);
-            remember(session, reset_at(event, context.place));
+            remember(&mut session.head.recent_events, reset_at(event, context.place));
             out.reaches_others = true;
         }
         EventKind::Ack(ack) => out.counters.ack = Some(*ack),

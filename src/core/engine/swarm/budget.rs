@@ -79,8 +79,7 @@ impl<'a> BudgetCounter<'a> {
         let episode = period.map(|period| period.episode);
         let mut published = period.map_or(0, |period| period.step);
         let is_of = |verdict: &Verdict| Some(verdict.episode) == episode;
-        let is_shadow = self.budget.is_some_and(|budget| budget.mode == Mode::Shadow);
-        if crossed < published || (is_shadow && counter.verdicts.iter().any(is_of)) {
+        if crossed < published || (self.is_shadow() && counter.verdicts.iter().any(is_of)) {
             self.lower(counter, start, crossed, record_time, out);
         }
         // Another policy may block where the step was crossed in shadow. Without one a block is placed once: how often it would be placed again
@@ -97,19 +96,21 @@ impl<'a> BudgetCounter<'a> {
         }
     }
 
+    fn is_shadow(&self) -> bool {
+        self.budget.is_some_and(|budget| budget.mode == Mode::Shadow)
+    }
+
     /// The window has another step by the limits in force: what it published above that is void.
     fn lower(&self, counter: &mut SwarmCounter, start: EventTime, step: u32, record_time: EventTime, out: &mut Effects) {
         let Some(period) = counter.periods.get_mut(&start.0) else { return };
         period.step = step;
         // A nudge stands while its step does.
-        let is_shadow = self.budget.is_some_and(|budget| budget.mode == Mode::Shadow);
-        if (step >= BudgetStep::Block as u32 && !is_shadow)
-            || counter.verdicts.iter().all(|verdict| verdict.episode != period.episode)
-        {
+        if step >= BudgetStep::Block as u32 && !self.is_shadow() {
             return;
         }
-        let block = counter.verdicts.lift(period.episode);
-        out.verdicts_changed = true;
+        let lifted = counter.verdicts.lift(period.episode);
+        out.verdicts_changed |= !lifted.is_empty();
+        let block = lifted.into_iter().find(|verdict| verdict.action == Action::Block);
         let Some(block) = block else { return };
         period.seq += 1;
         let end = self.end_of(start);

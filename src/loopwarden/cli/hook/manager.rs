@@ -133,9 +133,7 @@ impl Manager {
             Self::Systemd => self.ask(&["--user", "is-active", "--quiet", UNIT]),
             // It knows a service that has ended, too: its exit code 0 is final.
             Self::Launchd => owner(file).and_then(|uid| {
-                let mut asked = Command::new("launchctl");
-                let asked = asked.args(["print", &format!("gui/{uid}/{LABEL}")]).stdin(Stdio::null()).stderr(Stdio::null());
-                let shown = asked.output()?;
+                let shown = self.command(&["print", &format!("gui/{uid}/{LABEL}")]).output()?;
                 let runs = String::from_utf8_lossy(&shown.stdout).lines().any(|line| line.trim() == "state = running");
                 Ok(shown.status.success() && runs)
             }),
@@ -153,9 +151,13 @@ impl Manager {
 
     /// Asks it, and returns whether it did so. What it prints is not ours to show.
     fn ask(self, arguments: &[&str]) -> io::Result<bool> {
+        Ok(self.command(arguments).stdout(Stdio::null()).status()?.success())
+    }
+
+    fn command(self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.program());
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(command.status()?.success())
+        command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
+        command
     }
 }
 

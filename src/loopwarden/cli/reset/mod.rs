@@ -3,28 +3,22 @@
 
 mod task;
 
-use std::time::Duration;
-
-use loopwarden_core::event::{EventTime, RecordMeta, decode};
+use loopwarden_core::event::EventTime;
 use loopwarden_core::limits::AGENTS_SHOWN;
-use loopwarden_kafka::producers::writer::Writer;
 use loopwarden_lab::report::plain;
 use loopwarden_log::clock;
 use loopwarden_settings::Config;
 use serde_json::{Value, json};
 
 use crate::cli::args::{LogArgs, ResetArgs, ResetCommand};
+use crate::cli::shared::act::{ANSWER_BYTES_MAX, EVENTS, WAIT};
 use crate::cli::shared::ask::{Answer, RunningProcess};
-use crate::cli::shared::{ask, setup};
+use crate::cli::shared::{act, ask, setup};
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::output::say;
-use crate::server::kafka_options;
 
-/// Longest wait for the running process.
-const WAIT: Duration = Duration::from_secs(10);
-const ANSWER_BYTES_MAX: usize = 64 * 1_024;
 /// Bytes of what it says about a session: all its agents, with their newest steps.
 const STATE_BYTES_MAX: usize = 32 << 20;
 /// Agents that a warning names.
@@ -50,18 +44,9 @@ pub fn run(command: &ResetCommand, log: &LogArgs) -> Outcome {
 fn send(args: &ResetArgs, log: &LogArgs, scope: &str) -> Outcome {
     let config = setup::load(&args.config, log)?.config;
     let event = event(args, scope);
-    expect_sound(&event, config.limits.record_bytes_max)?;
-    match &config.kafka {
-        Some(_) if args.address.is_some() => {
-            Err(Failure::new(exit_code::USAGE, "error: --address is about embedded mode; with Kafka the event goes to the topic"))
-        }
-        Some(kafka) => {
-            let options = kafka_options(&config, kafka, 0)?;
-            let writer = Writer::new(&options)?;
-            writer.write(&kafka.input, None, args.id.as_bytes(), Some(event.as_bytes()))?;
-            writer.flush()?;
-            output::line(&told(args, scope, &format!("sent to {}", kafka.input)))
-        }
+    act::expect_sound(&event, "name", &config)?;
+    match act::to_topic(&config, args.address.as_deref(), &args.id, &event)? {
+        Some(became) => output::line(&told(args, scope, &became)),
         None => post(args, &config, (scope, &event)),
     }
 }
@@ -87,37 +72,21 @@ fn event(args: &ResetArgs, scope: &str) -> String {
         "swarm_id": (scope == "swarm").then_some(&args.id),
         "agent": args.agent.as_ref().map(|agent| json!({ "id": agent })),
         // Who says so; a process with a log of its own writes what it knows instead.
-        "labels": actor().map(|actor| json!({ "actor": actor })),
+        "labels": act::user().map(|actor| json!({ "actor": actor })),
     })
     .to_string()
 }
 
-/// The user at work, as the environment has it.
-fn actor() -> Option<String> {
-    ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()))
-}
-
-/// What is no event would become a dead letter, and nobody would say so here.
-fn expect_sound(event: &str, value_bytes_max: usize) -> Outcome {
-    let meta = RecordMeta::without_place(EventTime(clock::now_ms()), value_bytes_max);
-    decode(Some(event.as_bytes()), &meta)
-        .map(|_| ())
-        .map_err(|rejected| Failure::new(exit_code::USAGE, format!("error: no such name can be: {rejected}")))
-}
-
 fn post(args: &ResetArgs, config: &Config, (scope, event): (&str, &str)) -> Outcome {
     let process = RunningProcess::of(args.address.as_deref(), config)?;
-    let address = process.address;
-    let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{address}/v1/events: {cause}"));
     expect_known(args, &process, scope);
     expect_live(&process);
-    let Answer { status, code, body } = process.post("/v1/events", event, WAIT, ANSWER_BYTES_MAX).map_err(|error| {
-        fail(format!("{}\n  with Kafka: --config FILE, or --set kafka.bootstrap_servers=…", process.nobody(&error)))
+    let answer = process.post(EVENTS, event, WAIT, ANSWER_BYTES_MAX).map_err(|error| {
+        let kafka = "with Kafka: --config FILE, or --set kafka.bootstrap_servers=…";
+        act::refused(&process, EVENTS, &format!("{}\n  {kafka}", process.nobody(&error)))
     })?;
-    if code != "202" {
-        return Err(fail(format!("answered {status:?} {}{}", body.trim(), ask::way_in(&code))));
-    }
-    output::line(&told(args, scope, &format!("taken by {address}")))
+    act::taken(&process, EVENTS, &["202"], answer)?;
+    output::line(&told(args, scope, &format!("taken by {}", process.address)))
 }
 
 /// Says when the process holds nothing of that name: it may be a slip. The event is sent all the same: the name may come yet.

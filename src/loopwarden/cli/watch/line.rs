@@ -1,5 +1,6 @@
 //! A command as one line for people.
 
+use loopwarden_core::wire::whom;
 use loopwarden_lab::report::plain;
 use serde_json::Value;
 
@@ -16,14 +17,13 @@ impl<'a> ShownCommand<'a> {
         self.0.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Whom it is about: a session, with its agent where that is not the main one, a swarm, or the fleet.
+    /// Whom it is about: a session, with its agent where that is not the main one, or whom it binds beyond sessions.
     pub(super) fn subject(self) -> String {
         let agent = self.text("/scope/agent_id");
-        match (self.text("/session_id"), self.text("/swarm_id"), self.text("/scope/kind")) {
-            ("", "", _) => "the fleet".to_owned(),
-            (_, swarm, "swarm") | ("", swarm, _) => format!("swarm {swarm}"),
-            (session, ..) if agent.is_empty() || agent == "main" => session.to_owned(),
-            (session, ..) => format!("{session}/{agent}"),
+        match self.text("/session_id") {
+            "" => whom(|pointer| self.text(pointer).to_owned()),
+            session if agent.is_empty() || agent == "main" => session.to_owned(),
+            session => format!("{session}/{agent}"),
         }
     }
 
@@ -87,6 +87,8 @@ mod tests {
             (json!({ "kind": "agent", "agent_id": "fixer" }), Some("s"), None, "s/fixer"),
             (json!({ "kind": "swarm" }), None, Some("w"), "swarm w"),
             (json!({ "kind": "fleet" }), None, None, "the fleet"),
+            (json!({ "kind": "all" }), None, None, "everybody"),
+            (json!({ "kind": "group", "group": { "kind": "label", "name": "team=a" } }), None, None, "label team=a"),
         ] {
             let command = json!({ "scope": scope, "session_id": session, "swarm_id": swarm });
             assert_eq!(ShownCommand(&command).subject(), subject);

@@ -15,6 +15,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse as _, Response, Sse};
 use futures_util::stream;
+use loopwarden_core::engine::is_act_code;
 use loopwarden_core::limits;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
@@ -82,7 +83,7 @@ impl Wanted {
             return true;
         }
         // Most that are not wanted need not be read for that. A stop of more than a session or swarm has another key.
-        let may_be_act = ["stop", "release"].iter().any(|code| value.contains(&format!("\"code\":\"{code}\"")));
+        let may_be_act = ["\"code\":\"stop\"", "\"code\":\"release\""].iter().any(|code| value.contains(code));
         if is_narrow && !may_be_act && ![session_id, swarm_id].into_iter().flatten().any(|name| name.as_bytes() == key) {
             return false;
         }
@@ -94,7 +95,7 @@ impl Wanted {
         let of = says("tenant").unwrap_or_default();
         let is_of_tenant = tenant.as_deref().is_none_or(|tenant| of == tenant) && tenants.have(of);
         let at = |pointer: &str| command.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        if matches!(at("/reason/code"), "stop" | "release") {
+        if is_act_code(at("/reason/code")) {
             match at("/scope/kind") {
                 "all" => return true,
                 "fleet" | "agent" => return is_of_tenant,

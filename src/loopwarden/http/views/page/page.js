@@ -276,7 +276,7 @@ function showTasks(tasks) {
 async function refresh() {
   const [now, tasks] = await Promise.all([ask("overview?after=" + told), ask("tasks")]);
   latest = now;
-  $("stop").hidden = !shown || shown.kind !== "sessions" || !now.may_act;
+  showStopForm();
   if (now.is_embedded && !source) follow();
   showRecent(now); showStops(); showLoops(); showFeed(); showNumbers(now); bars(now); showGuard(now.guard); showSenders(now.input); showTasks(tasks.tasks);
   await showChosen(false);

@@ -135,9 +135,10 @@ async function showChosen(isNew) {
     if (isNew && of === shown) { $("strips").replaceChildren(); say(error.message); }
   }
 }
+function showStopForm() { $("stop").hidden = !shown || shown.kind !== "sessions" || !latest || !latest.may_act; }
 async function choose(kind, id, tenant) {
   shown = { kind, id, tenant: tenant || "", text: "", letters: new Map() };
-  $("stop").hidden = kind !== "sessions" || !latest || !latest.may_act;
+  showStopForm();
   $("session").value = kind === "sessions" ? id : "";
   $("session-title").textContent = kind === "sessions" ? "A session's calls" : "Calls of the swarm " + id;
   history.replaceState(null, "", "#" + (kind === "swarms" ? "swarms/" : "") + encodeURIComponent(id) + (tenant ? "@" + encodeURIComponent(tenant) : ""));
