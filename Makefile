@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: agents first-hour demo test check setup fmt lint unit it golden toy kafka browser otel chaos lag upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers vectors openapi clients-python clients-typescript
+.PHONY: agents first-hour demo test check setup fmt lint unit it golden toy kafka browser otel chaos lag spending long-bill upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers vectors openapi clients-python clients-typescript
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet --bin loopwarden -- demo
@@ -81,12 +81,19 @@ long-proof: ## 2,000 kills and 10 million events on a real broker; broker, disks
 long-proof-embedded: ## as many on embedded logs
 	LOOPWARDEN_CHAOS_LOG=embedded $(MAKE) long-proof
 
+long-bill: ## what loops cost is never above what their session did, in a million generated sessions
+	LOOPWARDEN_BILL_SESSIONS=$${LOOPWARDEN_BILL_SESSIONS:-1000000} cargo test --release --locked --test it -- --nocapture what_loops_cost_is_never_above
+
 long-simulation: ## 100 million faults in the simulation, on all cores
 	LOOPWARDEN_SIM_FAULTS=$${LOOPWARDEN_SIM_FAULTS:-100000000} cargo test --release --locked --test it -- --nocapture sim_long
 
-lag: ## months of real events within a minute, a kill every one to two seconds, compared with a replay; twenty times
+lag: ## months of real events within a minute, with stops, answers and budgets, a kill every one to two seconds, compared with a replay; twenty times
 	bash tests/kafka/broker/fetch.sh
 	LOOPWARDEN_LAG_RUNS=$${LOOPWARDEN_LAG_RUNS:-20} cargo test --release --locked --test chaos
+
+spending: ## a tenant's budget over eight partitions and two processes, raised again and again, with 60 kills of processes and guards
+	bash tests/kafka/broker/fetch.sh
+	LOOPWARDEN_SPENDING_KILLS=$${LOOPWARDEN_SPENDING_KILLS:-60} cargo test --release --locked --test chaos
 
 upgrade: ## the kill loop with this program and one of an earlier revision: make upgrade FROM=REVISION
 	bash tests/kafka/broker/fetch.sh

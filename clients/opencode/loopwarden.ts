@@ -7,8 +7,8 @@
  * guard of another user, but for root's and the one whose number is in `hook-uid`.
  *
  * A refused call is an error of the tool with the guard's text. A nudge is behind the tool's output. Whatever happens to the
- * guard, the call runs: there is a deadline of 150 ms (`LOOPWARDEN_HOOK_WAIT_MS`), and after three failures in a row none is
- * asked for 5 seconds.
+ * guard, the call runs, unless the agent was refused for a stop that fails closed: then until the stop's end. There is a deadline
+ * of 150 ms (`LOOPWARDEN_HOOK_WAIT_MS`), and after three failures in a row none is asked for 5 seconds.
  */
 
 import { createHash } from 'node:crypto';
@@ -35,6 +35,8 @@ interface Answer {
   deny: boolean;
   message?: string;
   command_id?: string;
+  /** It refuses for a stop that fails closed, until then. Unix milliseconds. */
+  untilMs?: number;
 }
 
 /** What opencode lets a plugin do with an answer. */
@@ -47,6 +49,8 @@ class Guard {
   #failures = 0;
   #closedUntilMs = 0;
   readonly #given = new Map<string, true>();
+  /** Agents that were refused last for a stop that fails closed. */
+  readonly #stopped = new Map<string, Answer>();
   readonly #deadlineMs: number;
   readonly #isKnown: () => boolean;
 
@@ -72,17 +76,29 @@ class Guard {
 
   /** Never rejects. */
   async ask(event: Record<string, unknown>, can: string[]): Promise<Answer> {
-    if (this.#failures >= FAILURES_MAX && performance.now() < this.#closedUntilMs) return NO_OPINION;
+    const agent = `${event['session_id']} ${JSON.stringify(event['agent'])}`;
+    const isCall = event['kind'] === 'tool_call';
+    if (this.#failures >= FAILURES_MAX && performance.now() < this.#closedUntilMs) return this.#refusedOn(agent, isCall);
     try {
       const client = { name: 'opencode', version: '0.1.0', can };
       const answer = read(await this.#post(JSON.stringify({ v: 1, event, client, deadline_ms: Math.ceil(this.#deadlineMs) })));
       this.#failures = 0;
-      return this.#once(answer, `${event['session_id']} ${JSON.stringify(event['agent'])}`);
+      if (answer.untilMs !== undefined) keep(this.#stopped, agent, answer);
+      else if (isCall) this.#stopped.delete(agent);
+      return this.#once(answer, agent);
     } catch {
       this.#failures += 1;
       this.#closedUntilMs = performance.now() + OPEN_MS;
-      return NO_OPINION;
+      return this.#refusedOn(agent, isCall);
     }
+  }
+
+  /** What becomes of a call where no guard answers. */
+  #refusedOn(agent: string, isCall: boolean): Answer {
+    const held = isCall ? this.#stopped.get(agent) : undefined;
+    if ((held?.untilMs ?? 0) > Date.now()) return held!;
+    if (isCall) this.#stopped.delete(agent);
+    return NO_OPINION;
   }
 
   /** A nudge that this agent was given is not given again. */
@@ -128,14 +144,15 @@ class Guard {
 
 /** What is not understood throws, and is no opinion. */
 function read(body: string): Answer {
-  const { v, decision, action, message, command_id } = JSON.parse(body) as Record<string, unknown>;
+  const { v, decision, action, message, command_id, fail, expires_at } = JSON.parse(body) as Record<string, unknown>;
   if (v !== 1 || (decision !== 'allow' && decision !== 'deny')) throw new Error('unknown answer');
   // Control characters, but line ends and tabs, are not for a terminal.
   const clean = typeof message === 'string' ? message.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '').trim() : '';
   const text = [...clean.slice(0, 2 * MESSAGE_CHARS_MAX)].slice(0, MESSAGE_CHARS_MAX).join('');
   if (decision === 'deny') {
     if (text === '') throw new Error('a refusal without a text');
-    return { deny: true, message: text };
+    const untilMs = fail === 'closed' ? Date.parse(String(expires_at)) : NaN;
+    return { deny: true, message: text, ...(Number.isNaN(untilMs) ? {} : { untilMs }) };
   }
   if (action !== 'nudge' || text === '') return NO_OPINION;
   return { deny: false, message: text, ...(typeof command_id === 'string' ? { command_id } : {}) };

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub use peer::is_stranger;
 pub use place::GuardEndpoint;
-pub use post::is_of_the_request;
+pub use post::{Reply, is_of_the_request};
 
 /// From question to answer, unless [`WAIT_VARIABLE`] says otherwise.
 const TOTAL_WAIT: Duration = Duration::from_millis(150);
@@ -44,7 +44,7 @@ pub fn look(place: &GuardEndpoint) -> io::Result<()> {
     post::connect(place).map(drop)
 }
 
-/// Posts a JSON text that is made or read meanwhile, and returns the body of the answer. Never takes longer than `wait`.
+/// Posts a JSON text that is made or read meanwhile, and returns the answer. Never takes longer than `wait`.
 ///
 /// # Errors
 /// Nobody answers in time, the answer is no success, or a stranger listens there ([`is_stranger`]): then nothing was sent.
@@ -53,7 +53,7 @@ pub fn post(
     path: String,
     body: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static,
     wait: Duration,
-) -> io::Result<Vec<u8>> {
+) -> io::Result<Reply> {
     if OPEN.fetch_add(1, Ordering::AcqRel) >= OPEN_MAX {
         OPEN.fetch_sub(1, Ordering::AcqRel);
         return Err(io::Error::new(io::ErrorKind::WouldBlock, "too many questions are open"));

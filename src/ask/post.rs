@@ -13,8 +13,21 @@ const CONNECT_WAIT: Duration = Duration::from_millis(50);
 /// Longest answer that is read, head and body. Bytes. A message has a thousand characters.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Sends a JSON text, and returns the body of the answer. Nothing leaves, the token neither, before it is known who listens.
-pub(crate) fn post(place: &GuardEndpoint, path: &str, body: &[u8], wait: Duration) -> io::Result<Vec<u8>> {
+/// What a guard has answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    pub body: Vec<u8>,
+    /// It refuses for a stop that fails closed: where no guard answers any more, calls are to be refused for so long.
+    pub refuse_for: Option<Duration>,
+}
+
+/// Header of such an answer. Milliseconds.
+const REFUSE_FOR: &str = "loopwarden-refuse-for-ms";
+/// As long as a stop can be. Milliseconds.
+const REFUSE_FOR_MS_MAX: u64 = 7 * 24 * 60 * 60 * 1_000;
+
+/// Sends a JSON text, and returns the answer. Nothing leaves, the token neither, before it is known who listens.
+pub(crate) fn post(place: &GuardEndpoint, path: &str, body: &[u8], wait: Duration) -> io::Result<Reply> {
     let token = place.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{token}Connection: close\r\n\r\n",
@@ -61,15 +74,15 @@ pub fn is_of_the_request(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::InvalidInput
 }
 
-fn exchange(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Vec<u8>> {
+fn exchange(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Reply> {
     stream.write_all(request)?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-    body(&answer).map(<[u8]>::to_vec)
+    reply(&answer)
 }
 
-/// The body of a whole answer with a status of 2xx. Half an answer is none: the rest might say something else.
-fn body(answer: &[u8]) -> io::Result<&[u8]> {
+/// A whole answer with a status of 2xx. Half an answer is none: the rest might say something else.
+fn reply(answer: &[u8]) -> io::Result<Reply> {
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").ok_or_else(|| invalid("no HTTP answer"))?;
     let (head, body) = answer.split_at(end);
     let body = body.get(4..).unwrap_or_default();
@@ -89,7 +102,12 @@ fn body(answer: &[u8]) -> io::Result<&[u8]> {
         (None, Some(length)) => length.parse().map_err(|_| invalid("the answer has no length"))?,
         (None, None) => body.len(),
     };
-    body.get(..length).ok_or_else(|| invalid("the answer is not whole"))
+    let body = body.get(..length).ok_or_else(|| invalid("the answer is not whole"))?;
+    let span_ms = header(REFUSE_FOR).and_then(|span_ms| span_ms.parse().ok()).filter(|span_ms| *span_ms > 0);
+    Ok(Reply {
+        body: body.to_vec(),
+        refuse_for: span_ms.map(|span_ms: u64| Duration::from_millis(span_ms.min(REFUSE_FOR_MS_MAX))),
+    })
 }
 
 fn invalid(message: &str) -> io::Error {
@@ -98,11 +116,11 @@ fn invalid(message: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::body;
+    use super::*;
 
     #[test]
     fn only_a_whole_answer_of_success_counts() {
-        let good = |answer: &str| body(answer.as_bytes()).ok().map(|body| String::from_utf8(body.to_vec()).unwrap());
+        let good = |answer: &str| reply(answer.as_bytes()).ok().map(|reply| String::from_utf8(reply.body).unwrap());
         assert_eq!(good("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").as_deref(), Some("{}"));
         assert_eq!(good("HTTP/1.1 200 OK\r\n\r\nrest").as_deref(), Some("rest"));
         assert_eq!(good("HTTP/1.1 204 No Content\r\n\r\n").as_deref(), Some(""));
@@ -116,6 +134,16 @@ mod tests {
             "SSH-2.0\r\n\r\n",
         ] {
             assert_eq!(good(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn how_long_to_refuse_is_a_number_within_a_week() {
+        let of = |header: &str| reply(format!("HTTP/1.1 200 OK\r\n{header}\r\n\r\n").as_bytes()).unwrap().refuse_for;
+        assert_eq!(of("Loopwarden-Refuse-For-Ms: 1500"), Some(Duration::from_millis(1_500)));
+        assert_eq!(of("loopwarden-refuse-for-ms: 99999999999999"), Some(Duration::from_millis(REFUSE_FOR_MS_MAX)));
+        for none in ["X: 1", "loopwarden-refuse-for-ms: 0", "loopwarden-refuse-for-ms: -1", "loopwarden-refuse-for-ms: soon"] {
+            assert_eq!(of(none), None, "{none}");
         }
     }
 }

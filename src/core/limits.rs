@@ -33,8 +33,15 @@ pub const FUTURE_MS_MAX: i64 = 60_000;
 pub const COST_USD_MAX: f64 = 1e9;
 /// Texts of ours that a session remembers, so that one stored as a person's message clears no evidence.
 pub const SENT_TEXTS_MAX: usize = 8;
+/// Longest text of a trial for agents. Characters.
+pub const TRIAL_TEXT_CHARS_MAX: usize = 1_000;
+/// Open calls of a session whose cost is remembered; that of the oldest then counts in no loop.
+pub const OPEN_COSTS_MAX: usize = 32;
 /// Longest stop of an operator. Milliseconds. A week: whoever needs longer takes the agents out of service.
 pub const STOP_MS_MAX: i64 = 7 * 86_400_000;
+/// How long a session is blocked whose own budget is used up. Milliseconds. Its sum never shrinks, so only whoever raises the limit ends it
+/// before; and no row outlives a session for longer.
+pub const SESSION_BUDGET_MS: i64 = 7 * 86_400_000;
 /// Characters of the reason that an operator gives.
 pub const STOP_REASON_CHARS_MAX: usize = 256;
 /// How long a stop is remembered after its end, so that an event of it that comes again changes nothing. Milliseconds.
@@ -263,7 +270,11 @@ pub const OWN_TEXTS_MAX: usize = 8;
 pub const BUDGET_TOOLS_MAX: usize = 64;
 /// Budgets of a policy: each is compared with every event.
 pub const BUDGETS_MAX: usize = 32;
-/// Counters of budgets that a task of the swarm stage keeps, some 20 MiB of them; of a tenant beyond its share those unseen longest go first.
+/// Counters of budgets and trees that a task of the swarm stage keeps, some 20 MiB of them; of a tenant beyond its share those unseen longest go first.
 pub const BUDGET_KEYS_MAX: u64 = 65_536;
+/// Briefs of a tree that a pane keeps, those of the smallest hashes: 144 bytes each. More are agents all the same.
+pub const BRIEFS_MAX: usize = 32;
+/// Briefs that share so much of their runs of words are nearly equal. Percent.
+pub const BRIEFS_ALIKE_PERCENT: usize = 80;
 /// The largest price of a million tokens. US dollars.
 pub const PRICE_USD_MAX: f64 = 1e6;

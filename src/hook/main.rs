@@ -8,14 +8,18 @@
 
 mod answer;
 mod circuit;
+mod stopped;
 
 use std::io;
 use std::io::{Read as _, Write as _};
 use std::process::ExitCode;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, OnceLock};
 
-use loopwarden_ask::GuardEndpoint;
+use loopwarden_ask::{GuardEndpoint, Reply};
 
 use crate::circuit::Circuit;
+use crate::stopped::{Call, Stopped};
 
 /// No agent, but the proxy.
 const PROXY: &str = "mcp-proxy";
@@ -41,7 +45,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mut arguments = std::env::args().skip(1);
     let (agent, event) = (arguments.next().unwrap_or_default(), arguments.next());
-    let answer = answer(&agent, event.as_deref()).and_then(|answer| answer::kept(&answer));
+    let answer = answer(&agent, event.as_deref());
     let answer = answer.as_deref().unwrap_or(no_opinion(&agent).as_bytes());
     // Whoever does not read it has decided already.
     let _ = io::stdout().write_all(answer);
@@ -63,17 +67,57 @@ fn proxy() -> ExitCode {
 fn answer(agent: &str, event: Option<&str>) -> Option<Vec<u8>> {
     let place = GuardEndpoint::find();
     let circuit = Circuit::new(place.marker.clone());
-    if !is_word(agent) || event.is_some_and(|event| !is_word(event)) || circuit.is_open() {
+    let stopped = Stopped::beside(place.marker.as_deref());
+    if !is_word(agent) || event.is_some_and(|event| !is_word(event)) {
         return None;
+    }
+    if circuit.is_open() {
+        let call = |input: Vec<u8>| Call::of(agent, event, &input);
+        // What was kept may be of an older program.
+        return stopped.is_any().then(input_in_time).flatten().and_then(call).and_then(|call| refusal(&stopped, &call));
     }
     let path = match event {
         Some(event) => format!("/v1/hooks/{agent}?hook={event}"),
         None => format!("/v1/hooks/{agent}"),
     };
-    let answer = loopwarden_ask::post(place, path, input, loopwarden_ask::wait());
+    let heard = Arc::new(OnceLock::new());
+    let keep = Arc::clone(&heard);
+    let body = move || input().inspect(|bytes| drop(keep.set(bytes.clone())));
+    let answer = loopwarden_ask::post(place, path, body, loopwarden_ask::wait());
     // Nothing is said about it, on standard error neither: some agents take that for an answer, and a text for leave. `hook status` tells.
     circuit.note(answer.as_ref().err());
-    answer.ok()
+    let call = || Call::of(agent, event, heard.get()?);
+    match answer {
+        Ok(Reply { body, refuse_for: Some(span) }) => {
+            let kept = answer::kept(&body)?;
+            if let Some(call) = call() {
+                stopped.keep(&call, &kept, span);
+            }
+            Some(kept)
+        }
+        Ok(Reply { body, refuse_for: None }) => {
+            if stopped.is_any()
+                && let Some(call) = call()
+            {
+                stopped.release(&call);
+            }
+            answer::kept(&body)
+        }
+        Err(_) => stopped.is_any().then(call).flatten().and_then(|call| refusal(&stopped, &call)),
+    }
+}
+
+/// What is still to be answered to a stopped agent while no guard answers. It goes through the same list: others may write where it is kept.
+fn refusal(stopped: &Stopped, call: &Call) -> Option<Vec<u8>> {
+    stopped.refusal(call).and_then(|answer| answer::kept(&answer))
+}
+
+/// Standard input where nobody is asked; none where it does not end in time.
+fn input_in_time() -> Option<Vec<u8>> {
+    let (send, read) = sync_channel(1);
+    let reading = std::thread::Builder::new().name("input".to_owned()).spawn(move || drop(send.send(input())));
+    reading.ok()?;
+    read.recv_timeout(loopwarden_ask::wait()).ok()?.ok()
 }
 
 /// A word that may stand in an address as it is.

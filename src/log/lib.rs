@@ -24,6 +24,8 @@ use std::time::Duration;
 pub use headers::Headers;
 use loopwarden_core::engine::Command;
 use loopwarden_core::event::{NextOffset, Record, RecordOffset, Stage, TaskId};
+use loopwarden_state::StoreError;
+use loopwarden_state::report::Sum;
 pub use names::InputNames;
 pub use replace::replace;
 pub use steady::SteadyClock;
@@ -91,6 +93,28 @@ pub struct Output {
     pub headers: Headers,
     /// Record timestamp, Unix ms: event time of what caused it, so that a replay writes the same.
     pub timestamp_ms: i64,
+}
+
+/// A sum for the swarm stage on its way there: a value where it stays in its process, a record elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StagedSum {
+    /// [`Destination::SwarmCounts`] or [`Destination::SwarmPartition`].
+    pub destination: Destination,
+    pub key: Vec<u8>,
+    pub sum: Sum,
+    /// Record timestamp, Unix ms.
+    pub timestamp_ms: i64,
+}
+
+impl StagedSum {
+    /// The record of it.
+    ///
+    /// # Errors
+    /// As [`Sum::encode`].
+    pub fn into_output(self) -> Result<Output, StoreError> {
+        let Self { destination, key, sum, timestamp_ms } = self;
+        Ok(Output { destination, key, value: Some(sum.encode()?), headers: Headers::default(), timestamp_ms })
+    }
 }
 
 /// How a commit ended (page `commit`).
@@ -257,6 +281,13 @@ pub trait Log {
     /// size; the first record always fits.
     fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError>;
 
+    /// Hands over sums that were kept as values, each with its record, which has no value of its own; how many. It comes before each
+    /// [`Log::poll`], and the two share the log's batch size.
+    fn poll_sums(&mut self, handler: &mut dyn FnMut(TaskId, &Record<'_>, &Sum) -> Flow) -> usize {
+        let _ = handler;
+        0
+    }
+
     /// Takes assigned tasks: they stay paused until [`Log::start`].
     fn assign(&mut self, tasks: &[TaskId]) -> Result<(), LogError>;
 
@@ -281,6 +312,15 @@ pub trait Log {
     /// As [`Log::stage_from`], for a command. `write` makes its bytes: once, and only where somebody is to have them.
     fn stage_command(&mut self, cause: (TaskId, RecordOffset), command: &Command, write: &mut dyn FnMut(&Command) -> Output) {
         self.stage_from(cause, write(command));
+    }
+
+    /// As [`Log::stage`], for a sum. A log that hands it back within the process keeps the value (file).
+    ///
+    /// # Errors
+    /// As [`Sum::encode`].
+    fn stage_sum(&mut self, sum: StagedSum) -> Result<(), StoreError> {
+        self.stage(sum.into_output()?);
+        Ok(())
     }
 
     /// Forgets everything staged.

@@ -1,7 +1,9 @@
-//! What an operator asks for, as the event that goes into the log: `stop` and `release`, from the command line and over HTTP alike.
+//! What an operator asks for, as the event that goes into the log: `stop`, `release` and `answer`, from the command line, over HTTP and by
+//! links alike.
 
 use loopwarden_core::engine::SubjectKey;
-use loopwarden_core::event::{EventTime, StopScope};
+use loopwarden_core::event::{EventTime, Judged, StopScope};
+use loopwarden_core::identity::{base32, hash_parts};
 use loopwarden_core::limits::STOP_MS_MAX;
 use serde_json::{Value, json};
 
@@ -11,7 +13,7 @@ pub(crate) struct Target {
     pub(crate) scope: StopScope,
     /// None: of no tenant, or all of them.
     pub(crate) tenant: Option<String>,
-    /// Of the session, agent or swarm; of a wider scope empty.
+    /// Of the session, agent, tree or swarm; of a wider scope empty.
     pub(crate) name: String,
 }
 
@@ -49,12 +51,56 @@ impl Target {
             ("tenant", self.tenant.as_ref().map(|tenant| json!(tenant))),
             ("swarm_id", named(StopScope::Swarm).map(|name| json!(name))),
             ("agent", named(StopScope::Agent).map(|name| json!({ "id": name }))),
+            ("agent", named(StopScope::Tree).map(|name| json!({ "root_id": name }))),
             ("reason", act.reason.map(|reason| json!(reason))),
             ("labels", act.actor.map(|actor| json!({ "actor": actor }))),
         ];
         let fields = fields.into_iter().chain(more);
         Value::Object(fields.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
     }
+}
+
+/// A loop of an agent, as its commands name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LoopAddress {
+    /// None: the session belongs to no tenant.
+    pub(crate) tenant: Option<String>,
+    pub(crate) session_id: String,
+    /// None: the only agent of its session.
+    pub(crate) agent_id: Option<String>,
+    /// Id of the first command about it.
+    pub(crate) episode: String,
+}
+
+impl LoopAddress {
+    /// The event of what a person makes of it.
+    pub(crate) fn answer(&self, act: &Act<'_>, judged: Judged) -> Value {
+        let (word, until) = match judged {
+            Judged::Right => ("right", None),
+            Judged::FalseAlarm => ("false_alarm", None),
+            Judged::Allowed(until) => ("allow", Some(until)),
+        };
+        let fields = [
+            ("id", Some(json!(act.id))),
+            ("kind", Some(json!("answer"))),
+            ("time", Some(json!(act.at.to_rfc3339()))),
+            ("tenant", self.tenant.as_ref().map(|tenant| json!(tenant))),
+            ("session_id", Some(json!(self.session_id))),
+            ("agent", self.agent_id.as_ref().map(|agent| json!({ "id": agent }))),
+            ("episode", Some(json!(self.episode))),
+            ("answer", Some(json!(word))),
+            ("until", until.map(|until| json!(until.to_rfc3339()))),
+            ("reason", act.reason.map(|reason| json!(reason))),
+            ("labels", act.actor.map(|actor| json!({ "actor": actor }))),
+        ];
+        Value::Object(fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+    }
+}
+
+/// An id of an act that brings none: equal parts make an equal one.
+pub(crate) fn act_id(kind: &str, parts: &[&str]) -> String {
+    let parts: Vec<&str> = parts.iter().flat_map(|part| [*part, "\n"]).collect();
+    format!("{kind}-{}", base32(&hash_parts(&parts).hash128().0.to_be_bytes()))
 }
 
 /// Who acts, when, and why.
@@ -101,7 +147,7 @@ mod tests {
     fn an_event_of_each_scope_is_one_and_goes_to_its_own_key() {
         use loopwarden_core::event::{RecordMeta, decode};
         let act = Act { id: "a", at: EventTime(5), actor: Some("alice"), reason: Some("runaway") };
-        for (scope, key) in StopScope::LIST.into_iter().zip(["n", "n", "n", "t", "*"]) {
+        for (scope, key) in StopScope::LIST.into_iter().zip(["n", "n", "n", "n", "t", "*"]) {
             let name = if scope <= StopScope::Swarm { "n" } else { "" };
             let tenant = (scope != StopScope::All).then(|| "t".to_owned());
             let target = Target { scope, tenant, name: name.to_owned() };

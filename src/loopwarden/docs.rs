@@ -70,6 +70,11 @@ pub mod policies {
     #![doc = include_str!("../docs/policies.md")]
 }
 
+/// For whoever is woken at night: look, stop, release.
+pub mod operate {
+    #![doc = include_str!("../docs/operate.md")]
+}
+
 /// Running it: deployment, settings, permissions, topics, upgrades, exit codes, error codes.
 pub mod operations {
     #![doc = include_str!("../docs/operations.md")]

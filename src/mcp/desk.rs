@@ -1,4 +1,4 @@
-//! Asks the guard before and after each call. Without an answer the call runs.
+//! Asks the guard before and after each call. Without an answer the call runs, unless a stop that fails closed was the last answer.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use loopwarden_ask::GuardEndpoint;
+use loopwarden_ask::{GuardEndpoint, Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -64,6 +64,14 @@ pub(crate) enum CallAnswer {
     Refused(String),
 }
 
+/// A stop that fails closed, as long as it is remembered.
+#[derive(Debug)]
+struct HeldStop {
+    text: String,
+    /// Since the start of the process.
+    until: Duration,
+}
+
 /// One agent's side of the guard.
 #[derive(Debug)]
 pub(crate) struct Desk {
@@ -75,6 +83,8 @@ pub(crate) struct Desk {
     calls: AtomicU64,
     clock: Clock,
     circuit: Mutex<Circuit>,
+    /// For this the session was refused last. Where no guard answers, it is refused on.
+    stop: Mutex<Option<HeldStop>>,
 }
 
 impl Desk {
@@ -85,7 +95,7 @@ impl Desk {
         let server: String = server.chars().filter(|letter| !letter.is_control()).take(SERVER_CHARS_MAX).collect();
         let session = session.map_or_else(|| format!("mcp-{server}-{start}"), name);
         let circuit = Mutex::new(Circuit::default());
-        Self { place, wait, session, start, calls: AtomicU64::new(0), clock: Clock::start(), circuit }
+        Self { place, wait, session, start, calls: AtomicU64::new(0), clock: Clock::start(), circuit, stop: Mutex::default() }
     }
 
     /// Asks before a call.
@@ -93,7 +103,13 @@ impl Desk {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let id = format!("{}-{number}", self.start);
         let mut call = Call { session: self.session.clone(), id, tool: name(tool), text: None };
-        let said = self.ask(call.before(arguments), &["deny", "context_after"]);
+        let said = match self.ask(call.before(arguments), &["deny", "context_after"]) {
+            Some((said, refuse_for)) => {
+                self.note(&said, refuse_for);
+                said
+            }
+            None => self.refused_on(),
+        };
         if let CallAnswer::Text(text) = &said {
             call.text = Some(text.clone());
         }
@@ -104,28 +120,45 @@ impl Desk {
     pub(crate) fn after(&self, call: &Call, event: Option<Box<RawValue>>, can_add: bool) -> Option<String> {
         let can: &[&str] = if can_add { &["deny", "context_after"] } else { &["deny"] };
         let said = match self.ask(event, can) {
-            CallAnswer::Text(text) => Some(text),
-            CallAnswer::Nothing | CallAnswer::Refused(_) => None,
+            Some((CallAnswer::Text(text), _)) => Some(text),
+            _ => None,
         };
         let texts: Vec<&str> = [call.text.as_deref(), said.as_deref()].into_iter().flatten().collect();
         (can_add && !texts.is_empty()).then(|| texts.join("\n\n"))
     }
 
-    fn ask(&self, event: Option<Box<RawValue>>, can: &[&str]) -> CallAnswer {
-        let Some(event) = event else { return CallAnswer::Nothing };
+    /// A stop that fails closed is remembered, and any other answer ends it.
+    fn note(&self, said: &CallAnswer, refuse_for: Option<Duration>) {
+        let stop = match (said, refuse_for) {
+            (CallAnswer::Refused(text), Some(span)) => Some(HeldStop { text: text.clone(), until: self.clock.elapsed() + span }),
+            _ => None,
+        };
+        *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = stop;
+    }
+
+    /// What becomes of a call where no guard answers.
+    fn refused_on(&self) -> CallAnswer {
+        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
+        let stop = stop.as_ref().filter(|stop| self.clock.elapsed() < stop.until);
+        stop.map_or(CallAnswer::Nothing, |stop| CallAnswer::Refused(stop.text.clone()))
+    }
+
+    /// None: nobody has answered.
+    fn ask(&self, event: Option<Box<RawValue>>, can: &[&str]) -> Option<(CallAnswer, Option<Duration>)> {
+        let event = event?;
         if !self.circuit().lets_through(self.clock.elapsed()) {
-            return CallAnswer::Nothing;
+            return None;
         }
         let client = Client { name: "mcp-proxy", version: env!("CARGO_PKG_VERSION"), can };
         let check = CheckRequest { v: 1, event, client, deadline_ms: (self.wait.as_millis() as u64).max(1) };
-        let Ok(check) = serde_json::to_vec(&check) else { return CallAnswer::Nothing };
+        let check = serde_json::to_vec(&check).ok()?;
         let answer = loopwarden_ask::post(self.place.clone(), "/v1/check".to_owned(), || Ok(check), self.wait);
         let now = self.clock.elapsed();
         match answer {
-            Ok(answer) => {
-                if let Some(said) = read(&answer) {
+            Ok(Reply { body, refuse_for }) => {
+                if let Some(said) = read(&body) {
                     self.circuit().succeeded();
-                    return said;
+                    return Some((said, refuse_for));
                 }
                 self.failed(now, &"its answer is not understood");
             }
@@ -137,7 +170,7 @@ impl Desk {
             }
             Err(error) => self.failed(now, &error),
         }
-        CallAnswer::Nothing
+        None
     }
 
     fn failed(&self, now: Duration, why: &dyn std::fmt::Display) {
@@ -194,6 +227,24 @@ mod tests {
             br#"{"v":1,"decision":"deny","message":"\u0000"}"#,
         ] {
             assert_eq!(read(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_stop_is_remembered_until_its_end_or_until_the_guard_lets_a_call_run() {
+        let place = GuardEndpoint { address: "127.0.0.1:1".to_owned(), token: None, uid: None, marker: None };
+        let desk = Desk::new(place, Duration::from_secs(10), "s", None);
+        let refused = CallAnswer::Refused("no".to_owned());
+        let hour = Some(Duration::from_secs(3_600));
+        for (said, refuse_for, expected) in [
+            (&refused, hour, &refused),
+            (&refused, None, &CallAnswer::Nothing),
+            (&refused, Some(Duration::ZERO), &CallAnswer::Nothing),
+            (&CallAnswer::Nothing, hour, &CallAnswer::Nothing),
+        ] {
+            desk.note(&refused, hour);
+            desk.note(said, refuse_for);
+            assert_eq!(desk.refused_on(), *expected, "{said:?} {refuse_for:?}");
         }
     }
 }

@@ -31,6 +31,11 @@ impl Tenants {
         self.0.as_ref().is_none_or(|names| names.iter().any(|name| name == tenant))
     }
 
+    /// These, where they are not all.
+    pub fn names(&self) -> Option<&[String]> {
+        self.0.as_deref()
+    }
+
     /// The tenant where it is the only one, and has a name.
     pub fn single(&self) -> Option<&str> {
         match self.0.as_deref() {

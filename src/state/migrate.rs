@@ -23,9 +23,9 @@ const MIGRATIONS: &[Migration] = &[];
 pub const fn newest(family: KeyFamily) -> u8 {
     match family {
         // What a format adds stands behind what the one before had, and is read only where it is.
-        KeyFamily::Head => 4,
-        KeyFamily::Page => 3,
-        KeyFamily::SwarmCounter | KeyFamily::SwarmPane => 2,
+        KeyFamily::Head => 6,
+        KeyFamily::Page | KeyFamily::SwarmPane => 3,
+        KeyFamily::SwarmCounter => 2,
         KeyFamily::Position
         | KeyFamily::Timer
         | KeyFamily::Swarm

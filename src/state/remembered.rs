@@ -1,15 +1,22 @@
 //! What lies behind a head: since format 2 texts of people and of the agent, and what the session has spent; since format 3 the score;
-//! since format 4 what people let be.
+//! since format 4 what people let be; since format 5 costs of open calls, and what a trial watches; since format 6 a place in a tree of
+//! agents.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use loopwarden_core::detect::{OwnTexts, Score, Spent};
-use loopwarden_core::engine::{Exemption, Head};
+use loopwarden_core::detect::{DetectorBits, OwnTexts, Score, Spent};
+use loopwarden_core::engine::{Exemption, Head, OpenCost, OpenCosts, Tree, Watch, WatchedAgent};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Hash64, Sketch};
-use loopwarden_core::limits::{BUDGET_TOOLS_MAX, OWN_TEXTS_MAX, USER_NAMING_TEXTS_MAX, USER_TEXTS_MAX, USER_WORDS_MAX};
+use loopwarden_core::limits::{
+    BUDGET_TOOLS_MAX, OPEN_COSTS_MAX, OWN_TEXTS_MAX, USER_NAMING_TEXTS_MAX, USER_TEXTS_MAX, USER_WORDS_MAX,
+};
+use loopwarden_core::policy::Arm;
+
+use crate::verdict::{corrupt, detector};
+use crate::{KeyFamily, StoreError, codec, migrate};
 
 /// The score, and what people's last texts name.
 #[derive(Serialize, Deserialize)]
@@ -56,6 +63,118 @@ impl LetBe {
     pub(crate) fn put_into(self, head: &mut Head) {
         let one = |(identity, until, seen)| Exemption { identity: Hash64(identity), until: EventTime(until), seen };
         head.exempt = self.exempt.into_iter().map(one).collect();
+    }
+}
+
+/// Costs of open calls, and what a trial watches. Most sessions have neither.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Watched {
+    open_costs: Vec<(u64, u64, u64, DetectorBits)>,
+    forgotten: u64,
+    /// Places of the episodes that the control arm began.
+    control: Vec<u16>,
+    agent: Option<StoredAgent>,
+}
+
+/// The numbers are stored and never reused.
+#[derive(Serialize, Deserialize)]
+struct StoredAgent {
+    detector: u8,
+    arm: u8,
+    was_getting_on: bool,
+    calls: u64,
+    micro_usd: u64,
+    calls_outside: u32,
+    watch: u8,
+}
+
+const ARMS: [Arm; 3] = [Arm::Treatment, Arm::Control, Arm::Variant];
+const WATCHES: [Watch; 3] = [Watch::Open, Watch::Over, Watch::LetBe];
+
+fn number_of<T: PartialEq>(list: &[T], one: &T) -> u8 {
+    list.iter().position(|known| known == one).map_or(0, |at| at as u8)
+}
+
+impl StoredAgent {
+    fn of(agent: &WatchedAgent) -> Self {
+        Self {
+            detector: agent.detector.number(),
+            arm: number_of(&ARMS, &agent.arm),
+            was_getting_on: agent.was_getting_on,
+            calls: agent.calls,
+            micro_usd: agent.micro_usd,
+            calls_outside: agent.calls_outside,
+            watch: number_of(&WATCHES, &agent.watch),
+        }
+    }
+
+    fn into_agent(self) -> Result<WatchedAgent, StoreError> {
+        let arm = ARMS.get(usize::from(self.arm)).ok_or_else(|| corrupt("unknown arm"))?;
+        let watch = WATCHES.get(usize::from(self.watch)).ok_or_else(|| corrupt("unknown watch"))?;
+        Ok(WatchedAgent {
+            detector: detector(self.detector)?,
+            arm: *arm,
+            was_getting_on: self.was_getting_on,
+            calls: self.calls,
+            micro_usd: self.micro_usd,
+            calls_outside: self.calls_outside,
+            watch: *watch,
+        })
+    }
+}
+
+impl Watched {
+    pub(crate) fn of(head: &Head) -> Option<Self> {
+        let places = 0_u16..head.episodes.len() as u16;
+        let control: Vec<u16> = places.zip(&head.episodes).filter(|(_, episode)| episode.is_control).map(|(at, _)| at).collect();
+        if head.open_costs == OpenCosts::default() && head.watched.is_none() && control.is_empty() {
+            return None;
+        }
+        let OpenCosts { calls, forgotten } = &head.open_costs;
+        let open_costs = calls.iter().map(|open| (open.sequence, open.tokens, open.micro_usd, open.counted)).collect();
+        Some(Self { open_costs, forgotten: *forgotten, control, agent: head.watched.as_ref().map(StoredAgent::of) })
+    }
+
+    /// Into a head with its episodes. What is beyond the bounds is dropped.
+    pub(crate) fn put_into(self, head: &mut Head) -> Result<(), StoreError> {
+        let open = |(sequence, tokens, micro_usd, counted)| OpenCost { sequence, tokens, micro_usd, counted };
+        let calls = self.open_costs.into_iter().take(OPEN_COSTS_MAX).map(open).collect();
+        head.open_costs = OpenCosts { calls, forgotten: self.forgotten };
+        for at in self.control {
+            head.episodes.get_mut(usize::from(at)).ok_or_else(|| corrupt("no such episode"))?.is_control = true;
+        }
+        head.watched = self.agent.map(StoredAgent::into_agent).transpose()?;
+        Ok(())
+    }
+}
+
+/// A place among agents that start each other.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StoredTree {
+    name: Box<str>,
+    parent: Box<str>,
+    depth: u32,
+    spawns: u32,
+}
+
+impl StoredTree {
+    /// Format of the head of an agent in a tree. All others have the one before: a program before trees reads it.
+    pub(crate) const FORMAT: u8 = migrate::newest(KeyFamily::Head);
+
+    pub(crate) const fn format(head: &Head) -> u8 {
+        if head.tree.is_some() { Self::FORMAT } else { Self::FORMAT - 1 }
+    }
+
+    /// Writes it behind a head's other parts, where there is one.
+    pub(crate) fn append(bytes: Vec<u8>, head: &Head) -> Result<Vec<u8>, StoreError> {
+        let Some(tree) = &head.tree else { return Ok(bytes) };
+        let Tree { name, parent, depth, spawns } = (**tree).clone();
+        codec::append(bytes, &Self { name, parent, depth, spawns })
+    }
+
+    pub(crate) fn put_into(self, head: &mut Head) {
+        let Self { name, parent, depth, spawns } = self;
+        head.tree = Some(Box::new(Tree { name, parent, depth, spawns }));
     }
 }
 

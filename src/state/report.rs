@@ -5,13 +5,14 @@
 use std::borrow::Cow;
 
 use loopwarden_core::engine::{
-    Group, GroupKind, SEPARATOR, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, UsedWindow, joined,
+    Group, GroupKind, SEPARATOR, SpawnedWindow, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, UsedWindow, WHOLE_LIFE, joined,
 };
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::Hash128;
 use loopwarden_core::policy::{Per, Used};
 use serde::{Deserialize, Serialize};
 
+use crate::swarm::used::{StoredSpawned, StoredTreeUsed, StoredUsed};
 use crate::verdict::StoredRecipe;
 use crate::{StoreError, codec};
 
@@ -19,10 +20,15 @@ use crate::{StoreError, codec};
 const VERSION: u8 = 1;
 /// Format of a record with what was used of a budget: a program that knows no budgets stops at it instead of losing the sum.
 const WITH_USES: u8 = 2;
+/// Format of a record of a tree, or of agents that were started.
+const WITH_TREES: u8 = 3;
 
 /// Header of a record with how far partitions of events have been read. Its value is a report without an entry, so that a program
 /// that does not know the header takes it for one.
 pub const SOURCES_HEADER: &str = "lw_sources";
+
+/// Hex digits of a fingerprint, with which the key of a report ends.
+const FINGERPRINT_DIGITS: usize = 32;
 
 /// Version of the header's format.
 const SOURCES_VERSION: u8 = 1;
@@ -35,6 +41,28 @@ pub enum SwarmRecord {
     Reset(EventTime),
 }
 
+/// What a session task sends to the swarm stage: a record of `swarm-counts`, its key read too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are reports, and each is handed on once")]
+pub enum Sum {
+    Report(SwarmCallKey, SwarmReport),
+    /// Calls of the swarm up to this time no longer count.
+    Reset(EventTime),
+}
+
+impl Sum {
+    /// Bytes of its record.
+    ///
+    /// # Errors
+    /// As [`codec::encode`].
+    pub fn encode(&self) -> Result<Vec<u8>, StoreError> {
+        match self {
+            Self::Report(_, report) => encode_report(report),
+            Self::Reset(time) => encode_reset(*time),
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct StoredEntry<'a> {
     pane: i64,
@@ -43,6 +71,37 @@ struct StoredEntry<'a> {
     agent_id: Cow<'a, str>,
     calls: u32,
     last: i64,
+}
+
+impl<'a> StoredEntry<'a> {
+    fn of(entry: &'a SwarmEntry) -> Self {
+        Self {
+            pane: entry.pane.0,
+            session_id: Cow::Borrowed(&entry.session_id),
+            agent_id: Cow::Borrowed(&entry.agent_id),
+            calls: entry.calls,
+            last: entry.last.0,
+        }
+    }
+
+    fn all(report: &'a SwarmReport) -> Vec<Self> {
+        report.entries.iter().map(Self::of).collect()
+    }
+
+    fn into_entry(self) -> SwarmEntry {
+        SwarmEntry {
+            pane: EventTime(self.pane),
+            session_id: self.session_id.into_owned(),
+            agent_id: self.agent_id.into_owned(),
+            calls: self.calls,
+            last: EventTime(self.last),
+        }
+    }
+}
+
+/// Whether a program before trees does not know what is used.
+fn is_of_tree(window: &UsedWindow) -> bool {
+    window.start == WHOLE_LIFE || StoredUsed::is_of_tree(&window.used)
 }
 
 /// The numbers of the variants are stored and never reused.
@@ -68,6 +127,13 @@ enum StoredReport<'a> {
         first: i64,
         last: i64,
     },
+    /// What was seen of a tree in a pane of it, and what was used in a window.
+    Tree {
+        record_time: i64,
+        entries: Vec<StoredEntry<'a>>,
+        used: Option<(i64, StoredTreeUsed)>,
+        spawned: Option<(i64, StoredSpawned)>,
+    },
 }
 
 /// Key of a record of source watermarks: that of a counter which nobody has.
@@ -91,13 +157,17 @@ pub fn decode_sources(bytes: &[u8]) -> Result<Vec<(u32, i64)>, StoreError> {
     codec::decode("source watermarks", SOURCES_VERSION, bytes)
 }
 
+/// Third part of the key of a tree.
+const TREE: &str = "tree";
+
 /// Key of a report: tenant, swarm, fingerprint joined by U+001F. A fleet's has no swarm. A budget's has five parts: tenant, name, word of
-/// its windows, kind and name of the group.
+/// its windows, kind and name of the group. A tree's has four: tenant, nothing, `tree`, name.
 pub fn report_key(key: &SwarmCallKey) -> Vec<u8> {
     let (tenant, swarm_id, fingerprint) = match key {
         SwarmCallKey::Budget { tenant, budget, per, group } => {
             return joined(&[tenant, budget, per.as_str(), group.kind.as_str(), &group.name]).into_bytes();
         }
+        SwarmCallKey::Tree { tenant, tree } => return joined(&[tenant, "", TREE, tree]).into_bytes(),
         SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => (tenant, swarm_id.as_str(), fingerprint),
         SwarmCallKey::Fleet { tenant, fingerprint } => (tenant, "", fingerprint),
     };
@@ -107,6 +177,11 @@ pub fn report_key(key: &SwarmCallKey) -> Vec<u8> {
 /// Key of a reset: a report's without a fingerprint.
 pub fn reset_key(reset: &SwarmReset) -> Vec<u8> {
     joined(&[&reset.tenant, &reset.swarm_id, ""]).into_bytes()
+}
+
+/// The key of a reset of the swarm that a report's key is of: all but the fingerprint.
+pub fn reset_key_of(report_key: &[u8]) -> Option<&[u8]> {
+    report_key.get(..report_key.len().checked_sub(FINGERPRINT_DIGITS)?)
 }
 
 /// Whether bytes are the key of a reset.
@@ -120,30 +195,46 @@ pub fn is_reset_key(key: &[u8]) -> bool {
 
 /// Reads the key of a report; `None` for a reset's, and for bytes that are none.
 pub fn parse_report_key(key: &[u8]) -> Option<SwarmCallKey> {
-    let text = std::str::from_utf8(key).ok()?;
-    if let [tenant, budget, per, kind, name] = *text.split(SEPARATOR).collect::<Vec<_>>().as_slice() {
-        let group = Group::new(GroupKind::from_name(kind)?, name);
-        let per = Per::from_name(per)?;
-        return Some(SwarmCallKey::Budget { tenant: tenant.to_owned(), budget: budget.to_owned(), per, group });
+    let (tenant, rest) = part(std::str::from_utf8(key).ok()?)?;
+    let (name, rest) = part(rest)?;
+    let tenant = tenant.to_owned();
+    if let Some((third, rest)) = part(rest) {
+        let Some((kind, group)) = part(rest) else {
+            let is_tree = name.is_empty() && third == TREE;
+            return is_tree.then(|| SwarmCallKey::Tree { tenant, tree: rest.to_owned() });
+        };
+        if part(group).is_some() {
+            return None;
+        }
+        let group = Group::new(GroupKind::from_name(kind)?, group);
+        return Some(SwarmCallKey::Budget { tenant, budget: name.to_owned(), per: Per::from_name(third)?, group });
     }
-    let mut parts = text.split(SEPARATOR);
-    let (tenant, swarm_id, hex) = (parts.next()?.to_owned(), parts.next()?.to_owned(), parts.next()?);
-    if parts.next().is_some() || hex.len() != 32 {
-        return None;
-    }
-    let fingerprint = Hash128(u128::from_str_radix(hex, 16).ok()?);
-    Some(if swarm_id.is_empty() {
+    let fingerprint = Hash128::from_hex(rest)?;
+    Some(if name.is_empty() {
         SwarmCallKey::Fleet { tenant, fingerprint }
     } else {
-        SwarmCallKey::Swarm { tenant, swarm_id, fingerprint }
+        SwarmCallKey::Swarm { tenant, swarm_id: name.to_owned(), fingerprint }
     })
+}
+
+/// What stands before the first separator, and behind it.
+fn part(text: &str) -> Option<(&str, &str)> {
+    let at = text.bytes().position(|byte| byte == SEPARATOR as u8)?;
+    Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
 impl SwarmRecord {
     /// A report without an entry: the value of a record whose header alone counts. It takes no time anywhere.
     pub fn of_nothing() -> Self {
         let recipe = loopwarden_core::engine::IdentityRecipe::Opaque;
-        Self::Report(SwarmReport { tool: String::new(), recipe, record_time: EventTime(0), entries: Vec::new(), used: None })
+        Self::Report(SwarmReport {
+            tool: String::new(),
+            recipe,
+            record_time: EventTime(0),
+            entries: Vec::new(),
+            used: None,
+            spawned: None,
+        })
     }
 
     /// Bytes of the record.
@@ -151,34 +242,10 @@ impl SwarmRecord {
     /// # Errors
     /// As [`codec::encode`].
     pub fn encode(&self) -> Result<Vec<u8>, StoreError> {
-        let stored = match self {
-            Self::Report(SwarmReport { record_time, used: Some(UsedWindow { start, used }), .. }) => StoredReport::Used {
-                record_time: record_time.0,
-                start: start.0,
-                calls: used.calls,
-                tokens: used.tokens,
-                cost_micro_usd: used.cost_micro_usd,
-                first: used.first.0,
-                last: used.last.0,
-            },
-            Self::Report(report) => {
-                let entries = report.entries.iter().map(|entry| StoredEntry {
-                    pane: entry.pane.0,
-                    session_id: Cow::Borrowed(&entry.session_id),
-                    agent_id: Cow::Borrowed(&entry.agent_id),
-                    calls: entry.calls,
-                    last: entry.last.0,
-                });
-                StoredReport::Report {
-                    tool: Cow::Borrowed(&report.tool),
-                    recipe: StoredRecipe::of(&report.recipe),
-                    record_time: report.record_time.0,
-                    entries: entries.collect(),
-                }
-            }
-            Self::Reset(time) => StoredReport::Reset { time: time.0 },
-        };
-        codec::encode(if matches!(stored, StoredReport::Used { .. }) { WITH_USES } else { VERSION }, &stored)
+        match self {
+            Self::Report(report) => encode_report(report),
+            Self::Reset(time) => encode_reset(*time),
+        }
     }
 
     /// Reads a record.
@@ -186,37 +253,76 @@ impl SwarmRecord {
     /// # Errors
     /// As [`codec::decode`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        let version = bytes.first().copied().filter(|found| *found == VERSION).unwrap_or(WITH_USES);
+        let version = bytes.first().copied().filter(|found| (VERSION..WITH_TREES).contains(found)).unwrap_or(WITH_TREES);
         Ok(match codec::decode("swarm record", version, bytes)? {
-            StoredReport::Report { tool, recipe, record_time, entries } => {
-                let entry = |entry: StoredEntry<'_>| SwarmEntry {
-                    pane: EventTime(entry.pane),
-                    session_id: entry.session_id.into_owned(),
-                    agent_id: entry.agent_id.into_owned(),
-                    calls: entry.calls,
-                    last: EventTime(entry.last),
-                };
-                Self::Report(SwarmReport {
-                    tool: tool.into_owned(),
-                    recipe: recipe.into_recipe(),
-                    record_time: EventTime(record_time),
-                    entries: entries.into_iter().map(entry).collect(),
-                    used: None,
-                })
-            }
+            StoredReport::Report { tool, recipe, record_time, entries } => Self::Report(SwarmReport {
+                tool: tool.into_owned(),
+                recipe: recipe.into_recipe(),
+                record_time: EventTime(record_time),
+                entries: entries.into_iter().map(StoredEntry::into_entry).collect(),
+                used: None,
+                spawned: None,
+            }),
+            StoredReport::Tree { record_time, entries, used, spawned } => Self::Report(SwarmReport {
+                tool: String::new(),
+                recipe: loopwarden_core::engine::IdentityRecipe::Opaque,
+                record_time: EventTime(record_time),
+                entries: entries.into_iter().map(StoredEntry::into_entry).collect(),
+                used: used.map(|(start, used)| UsedWindow { start: EventTime(start), used: used.into_used() }),
+                spawned: spawned
+                    .map(|(start, spawned)| Box::new(SpawnedWindow { start: EventTime(start), spawned: spawned.into_spawned() })),
+            }),
             StoredReport::Reset { time } => Self::Reset(EventTime(time)),
             StoredReport::Used { record_time, start, calls, tokens, cost_micro_usd, first, last } => {
-                let used = Used { calls, tokens, cost_micro_usd, first: EventTime(first), last: EventTime(last) };
+                let (first, last) = (EventTime(first), EventTime(last));
+                let used = Used { calls, tokens, cost_micro_usd, first, last, ..Used::default() };
                 Self::Report(SwarmReport::of_use(EventTime(record_time), UsedWindow { start: EventTime(start), used }))
             }
         })
     }
 }
 
+fn encode_report(report: &SwarmReport) -> Result<Vec<u8>, StoreError> {
+    let record_time = report.record_time.0;
+    if report.spawned.is_some() || report.used.is_some_and(|window| is_of_tree(&window)) {
+        let stored = StoredReport::Tree {
+            record_time,
+            entries: StoredEntry::all(report),
+            used: report.used.map(|window| (window.start.0, StoredTreeUsed::of(&window.used))),
+            spawned: report.spawned.as_ref().map(|window| (window.start.0, StoredSpawned::of(&window.spawned))),
+        };
+        return codec::encode(WITH_TREES, &stored);
+    }
+    if let Some(UsedWindow { start, used }) = report.used {
+        let stored = StoredReport::Used {
+            record_time,
+            start: start.0,
+            calls: used.calls,
+            tokens: used.tokens,
+            cost_micro_usd: used.cost_micro_usd,
+            first: used.first.0,
+            last: used.last.0,
+        };
+        return codec::encode(WITH_USES, &stored);
+    }
+    let stored = StoredReport::Report {
+        tool: Cow::Borrowed(&report.tool),
+        recipe: StoredRecipe::of(&report.recipe),
+        record_time,
+        entries: StoredEntry::all(report),
+    };
+    codec::encode(VERSION, &stored)
+}
+
+fn encode_reset(time: EventTime) -> Result<Vec<u8>, StoreError> {
+    codec::encode(VERSION, &StoredReport::Reset { time: time.0 })
+}
+
 #[cfg(test)]
 mod tests {
-    use loopwarden_core::engine::IdentityRecipe;
-    use loopwarden_core::identity::CallRules;
+    use loopwarden_core::detect::Brief;
+    use loopwarden_core::engine::{IdentityRecipe, Spawned};
+    use loopwarden_core::identity::{CallRules, Hash64, Sketch};
     use proptest::prelude::*;
 
     use super::*;
@@ -238,6 +344,7 @@ mod tests {
                 record_time: EventTime(record_time),
                 entries: entries.into_iter().map(entry).collect(),
                 used: None,
+                spawned: None,
             });
             prop_assert_eq!(SwarmRecord::decode(&record.encode().unwrap()).unwrap(), record);
         }
@@ -247,16 +354,32 @@ mod tests {
             (record_time, start, first, last) in any::<(i64, i64, i64, i64)>(),
             (calls, tokens, cost_micro_usd) in any::<(u64, u64, u64)>(),
         ) {
-            let used = Used { calls, tokens, cost_micro_usd, first: EventTime(first), last: EventTime(last) };
+            let used = Used { calls, tokens, cost_micro_usd, first: EventTime(first), last: EventTime(last), ..Used::default() };
             let record =
                 SwarmRecord::Report(SwarmReport::of_use(EventTime(record_time), UsedWindow { start: EventTime(start), used }));
             prop_assert_eq!(SwarmRecord::decode(&record.encode().unwrap()).unwrap(), record);
         }
 
         #[test]
+        fn what_was_seen_of_a_tree_reads_back(
+            (record_time, start, last, agents) in any::<(i64, i64, i64, u64)>(),
+            (began, vain, depth) in any::<(u32, u32, u32)>(),
+            briefs in proptest::collection::vec((any::<u64>(), proptest::collection::vec(any::<u32>(), 0..40)), 0..40),
+        ) {
+            let mut spawned = Spawned { began, vain, depth, last: EventTime(last), ..Spawned::default() };
+            for (words, hashes) in briefs {
+                spawned.note(&Brief { words: Hash64(words), sketch: Sketch::of_hashes(hashes) });
+            }
+            let used = UsedWindow { start: WHOLE_LIFE, used: Used { agents, depth, ..Used::default() } };
+            let report = SwarmReport { spawned: Some(Box::new(SpawnedWindow { start: EventTime(start), spawned })), ..SwarmReport::of_use(EventTime(record_time), used) };
+            let record = SwarmRecord::Report(report);
+            prop_assert_eq!(SwarmRecord::decode(&record.encode().unwrap()).unwrap(), record);
+        }
+
+        #[test]
         fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
             if let Some(version) = bytes.first_mut() {
-                *version = VERSION;
+                *version = *version % WITH_TREES + 1;
             }
             let _ = SwarmRecord::decode(&bytes);
             let _ = decode_sources(&bytes);
@@ -289,10 +412,13 @@ mod tests {
         {
             assert_eq!(parse_report_key(hostile), None);
         }
-        for key in [swarm, fleet, budget] {
+        let tree = SwarmCallKey::Tree { tenant: tenant.clone(), tree: "r".to_owned() };
+        assert!(!is_reset_key(&report_key(&tree)));
+        for key in [swarm, fleet, budget, tree] {
             assert_eq!(parse_report_key(&report_key(&key)), Some(key));
         }
         let reset = SwarmReset { tenant, swarm_id: "w".to_owned(), time: EventTime(1) };
+        assert_eq!(reset_key_of(b"t\x1fw\x1f00000000000000000000000000000007"), Some(&*reset_key(&reset)));
         assert_eq!(parse_report_key(&reset_key(&reset)), None);
         assert!(is_reset_key(&reset_key(&reset)));
         for other in [&b"t\x1f\x1f"[..], b"t\x1fw", b"t\x1fw\x1f0", b"\x1f\x1f\x1f", b"\xff\x1fw\x1f"] {

@@ -9,13 +9,13 @@ use std::ops::ControlFlow;
 use loopwarden_core::detect::{
     Category, Explored, History, Matrix, OutcomeRun, OwnTexts, Run, Score, Spent, Step, Streaks, Tally, Texts,
 };
-use loopwarden_core::engine::{CommandId, Episode, Exemptions, Head, PendingNudge, Session, SubjectKey, TimerKind, TimerTable};
+use loopwarden_core::engine::{CommandId, Episode, Head, PendingNudge, Session, SubjectKey, TimerKind, TimerTable};
 use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_core::identity::Hash64;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{H64, H128, pack64, pack128, unpack64, unpack128};
-use crate::remembered::{LetBe, Remembered, Scored};
+use crate::remembered::{LetBe, Remembered, Scored, StoredTree, Watched};
 use crate::ring::StoredRing;
 use crate::verdict::{StoredVerdict, corrupt, detector};
 use crate::{Change, KeyFamily, StateKey, StateStore, StoreError, codec, migrate, step};
@@ -159,10 +159,10 @@ pub fn encode_head<'a>(
     ring: &StoredRing,
     open: impl Iterator<Item = (u16, &'a Step, &'a str)>,
 ) -> Result<Vec<u8>, StoreError> {
-    let bytes = codec::append(step::begin(KeyFamily::Head), &StoredHead::of(head, ring))?;
+    let bytes = codec::append(step::begin(StoredTree::format(head)), &StoredHead::of(head, ring))?;
     let bytes = codec::append(codec::append(bytes, &Remembered::of(head))?, &Scored::of(head))?;
-    let bytes = codec::append(bytes, &LetBe::of(head))?;
-    step::append(bytes, open)
+    let bytes = codec::append(codec::append(bytes, &LetBe::of(head))?, &Watched::of(head))?;
+    step::append(StoredTree::append(bytes, head)?, open)
 }
 
 /// Reads a head and what the store holds of its ring; the steps in it are left alone.
@@ -193,21 +193,28 @@ fn take_head(version: u8, bytes: &[u8]) -> Result<(Head, StoredRing, &[u8]), Sto
     let (stored, mut rest) = codec::take::<StoredHead<'_>>(KeyFamily::Head.as_str(), bytes.get(1..).unwrap_or_default())?;
     let (mut head, ring) = stored.into_head()?;
     if version >= 2 {
-        let remembered: Remembered;
-        (remembered, rest) = codec::take(KeyFamily::Head.as_str(), rest)?;
-        remembered.put_into(&mut head);
+        part::<Remembered>(&mut rest)?.put_into(&mut head);
     }
     if version >= 3 {
-        let evidence: Scored;
-        (evidence, rest) = codec::take(KeyFamily::Head.as_str(), rest)?;
-        evidence.put_into(&mut head);
+        part::<Scored>(&mut rest)?.put_into(&mut head);
     }
     if version >= 4 {
-        let answered: LetBe;
-        (answered, rest) = codec::take(KeyFamily::Head.as_str(), rest)?;
-        answered.put_into(&mut head);
+        part::<LetBe>(&mut rest)?.put_into(&mut head);
+    }
+    if version >= 5 {
+        part::<Option<Watched>>(&mut rest)?.map_or(Ok(()), |watched| watched.put_into(&mut head))?;
+    }
+    if version >= StoredTree::FORMAT {
+        part::<StoredTree>(&mut rest)?.put_into(&mut head);
     }
     Ok((head, ring, rest))
+}
+
+/// What a later format has put behind a head; `rest` begins behind it afterwards.
+fn part<'a, T: Deserialize<'a>>(rest: &mut &'a [u8]) -> Result<T, StoreError> {
+    let (value, behind) = codec::take(KeyFamily::Head.as_str(), rest)?;
+    *rest = behind;
+    Ok(value)
 }
 
 #[derive(Serialize, Deserialize)]
@@ -300,6 +307,7 @@ impl<'a> StoredHead<'a> {
             time: EventTime(self.time),
             lag_ms: self.lag_ms,
             swarm_id: self.swarm_id.into(),
+            tree: None,
             world: unpack64(self.world),
             producer_seq: self.producer_seq,
             pending_turn: self.pending_turn,
@@ -318,9 +326,8 @@ impl<'a> StoredHead<'a> {
             policy: unpack64(self.policy),
             loops_total: self.loops_total,
             pending_nudge,
-            user_words: VecDeque::new(),
-            user_texts: VecDeque::new(),
-            exempt: Exemptions::default(),
+            // What newer formats hold lies behind it.
+            ..Head::default()
         };
         Ok((head, ring))
     }
@@ -484,6 +491,7 @@ impl StoredEpisode {
             block_until: self.block_until.map(EventTime),
             level: self.level,
             id: CommandId(self.id),
+            is_control: false,
         })
     }
 }

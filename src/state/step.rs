@@ -233,9 +233,9 @@ impl<'a> StoredStep<'a> {
 }
 
 /// A value that steps are to lie in: its version, and room for what follows.
-pub(super) fn begin(family: KeyFamily) -> Vec<u8> {
+pub(super) fn begin(format: u8) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(PAGE_BYTES);
-    bytes.push(migrate::newest(family));
+    bytes.push(format);
     bytes
 }
 
@@ -244,7 +244,7 @@ pub(super) fn begin(family: KeyFamily) -> Vec<u8> {
 /// # Errors
 /// As [`codec::encode`].
 pub fn encode_page<'a>(steps: impl Iterator<Item = (u16, &'a Step, &'a str)>) -> Result<Vec<u8>, StoreError> {
-    append(begin(KeyFamily::Page), steps)
+    append(begin(migrate::newest(KeyFamily::Page)), steps)
 }
 
 /// Writes the steps of one page behind what is there.

@@ -9,9 +9,9 @@ use std::ops::ControlFlow;
 
 use loopwarden_core::engine::{CommandId, Contribution, Pane, Period, SEPARATOR, SwarmCounter, TimerKind, TimerTable};
 use loopwarden_core::event::{EventTime, TaskId};
-use loopwarden_core::policy::Used;
 use serde::{Deserialize, Serialize};
 
+use crate::swarm::used::{StoredSpawned, StoredTreeUsed, StoredUsed};
 use crate::timer::due_bytes;
 use crate::verdict::{StoredRecipe, StoredVerdict};
 use crate::{KeyFamily, StateKey, StateStore, StoreError, codec, migrate};
@@ -115,16 +115,6 @@ struct StoredPane<'a> {
     further: Option<(u32, i64)>,
 }
 
-/// What a budget's window adds to its pane.
-#[derive(Serialize, Deserialize)]
-struct StoredUsed {
-    calls: u64,
-    tokens: u64,
-    cost_micro_usd: u64,
-    first: i64,
-    last: i64,
-}
-
 /// Panes that a head lists; those of a counter with more are looked for where they lie.
 const PANES_LISTED_MAX: usize = 16;
 
@@ -201,15 +191,26 @@ pub fn encode_pane(start: EventTime, pane: &Pane) -> Result<Vec<u8>, StoreError>
         agents: agents.collect(),
         further: (pane.further_calls > 0).then(|| (pane.further_calls, pane.further_last.0.wrapping_sub(start.0))),
     };
-    let Some(Used { calls, tokens, cost_micro_usd, first, last }) = pane.used else {
-        return codec::encode(PANE_OF_CALLS, &stored);
+    let format = match (&pane.spawned, &pane.used) {
+        (None, None) => return codec::encode(PANE_OF_CALLS, &stored),
+        (None, Some(used)) if !StoredUsed::is_of_tree(used) => PANE_OF_BUDGET,
+        _ => migrate::newest(KeyFamily::SwarmPane),
     };
-    let used = StoredUsed { calls, tokens, cost_micro_usd, first: first.0, last: last.0 };
-    codec::append(codec::encode(migrate::newest(KeyFamily::SwarmPane), &stored)?, &used)
+    let bytes = codec::encode(format, &stored)?;
+    if format == PANE_OF_BUDGET {
+        return match &pane.used {
+            Some(used) => codec::append(bytes, &StoredUsed::of(used)),
+            None => Ok(bytes),
+        };
+    }
+    let of_tree = (pane.used.as_ref().map(StoredTreeUsed::of), pane.spawned.as_ref().map(StoredSpawned::of));
+    codec::append(bytes, &of_tree)
 }
 
 /// Format of a pane that holds calls alone: without budgets a program before them reads it.
 const PANE_OF_CALLS: u8 = 1;
+/// Format of a pane of a budget: without trees a program before them reads it.
+const PANE_OF_BUDGET: u8 = 2;
 
 /// Reads a pane that begins at `start`.
 ///
@@ -219,12 +220,16 @@ pub fn decode_pane(start: EventTime, bytes: &[u8]) -> Result<Pane, StoreError> {
     let family = KeyFamily::SwarmPane;
     let version = migrate::version(family, bytes)?;
     let (stored, rest) = codec::take::<StoredPane<'_>>(family.as_str(), bytes.get(1..).unwrap_or_default())?;
-    let (used, rest) = if version == PANE_OF_CALLS {
-        (None, rest)
-    } else {
-        let (used, rest) = codec::take::<StoredUsed>(family.as_str(), rest)?;
-        let StoredUsed { calls, tokens, cost_micro_usd, first, last } = used;
-        (Some(Used { calls, tokens, cost_micro_usd, first: EventTime(first), last: EventTime(last) }), rest)
+    let (used, spawned, rest) = match version {
+        PANE_OF_CALLS => (None, None, rest),
+        PANE_OF_BUDGET => {
+            let (used, rest) = codec::take::<StoredUsed>(family.as_str(), rest)?;
+            (Some(used.into_used()), None, rest)
+        }
+        _ => {
+            let ((used, spawned), rest) = codec::take::<(Option<StoredTreeUsed>, Option<StoredSpawned>)>(family.as_str(), rest)?;
+            (used.map(StoredTreeUsed::into_used), spawned.map(StoredSpawned::into_spawned), rest)
+        }
     };
     if !rest.is_empty() {
         return Err(too_many(family, rest));
@@ -235,7 +240,7 @@ pub fn decode_pane(start: EventTime, bytes: &[u8]) -> Result<Pane, StoreError> {
         ((session.into_owned(), agent.into_owned()), Contribution { calls, last: time(after) })
     });
     let (further_calls, further_last) = stored.further.map_or((0, EventTime::default()), |(calls, after)| (calls, time(after)));
-    Ok(Pane { agents: agents.collect(), further_calls, further_last, used })
+    Ok(Pane { agents: agents.collect(), further_calls, further_last, used, spawned })
 }
 
 /// Reads a counter with its panes; `None` where there is none.
@@ -358,6 +363,8 @@ pub fn decode_counters(bytes: &[u8]) -> Result<[u64; CounterKind::COUNT], StoreE
 fn too_many(family: KeyFamily, rest: &[u8]) -> StoreError {
     StoreError::Corrupt(format!("{}: {} bytes too many", family.as_str(), rest.len()))
 }
+
+pub(crate) mod used;
 
 #[cfg(test)]
 mod tests;

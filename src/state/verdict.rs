@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use loopwarden_core::engine::{Action, Advice, CommandId, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
+use loopwarden_core::engine::{Action, Advice, CommandId, IdentityRecipe, Placement, SEPARATOR, Scope, ScopeKind, Verdict};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{CallRules, Hash128};
 use loopwarden_core::policy::Detector;
@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 use crate::names::Names;
+
+/// [`SEPARATOR`] as a text, before each of several names.
+const SEPARATOR_TEXT: &str = "\u{1f}";
 
 pub(super) fn corrupt(what: &str) -> StoreError {
     StoreError::Corrupt(format!("head: {what}"))
@@ -77,13 +80,21 @@ impl<'a> StoredScope<'a> {
                 ScopeKind::All => 4,
                 ScopeKind::Group => 5,
             },
-            tool: scope.tool.as_deref().map(Cow::Borrowed),
+            // Several stand where one does, behind each other: no name holds a separator.
+            tool: if scope.tools.is_empty() {
+                scope.tool.as_deref().map(Cow::Borrowed)
+            } else {
+                Some(several(&scope.tools).into())
+            },
             fingerprint: scope.fingerprint.as_ref().map(|(hash, recipe)| (hash.0.to_be_bytes(), StoredRecipe::of(recipe))),
             only: scope.only.as_slice().into(),
         }
     }
 
     fn into_scope(self) -> Result<Scope, StoreError> {
+        let names = self.tool.as_deref().and_then(|names| names.strip_prefix(SEPARATOR));
+        let tools: Vec<String> = names.into_iter().flat_map(|names| names.split(SEPARATOR)).map(str::to_owned).collect();
+        let tool = if tools.is_empty() { self.tool.map(Cow::into_owned) } else { None };
         Ok(Scope {
             kind: match self.kind {
                 0 => ScopeKind::Agent,
@@ -94,11 +105,16 @@ impl<'a> StoredScope<'a> {
                 5 => ScopeKind::Group,
                 _ => return Err(corrupt("unknown scope")),
             },
-            tool: self.tool.map(Cow::into_owned),
+            tool,
+            tools,
             fingerprint: self.fingerprint.map(|(hash, recipe)| (Hash128(u128::from_be_bytes(hash)), recipe.into_recipe())),
             only: self.only.into_owned(),
         })
     }
+}
+
+fn several(tools: &[String]) -> String {
+    tools.iter().flat_map(|tool| [SEPARATOR_TEXT, tool]).collect()
 }
 
 /// The numbers of the variants are stored and never reused.

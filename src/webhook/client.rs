@@ -2,13 +2,15 @@
 
 use std::io::Read as _;
 
+use loopwarden_core::event::EventTime;
 use loopwarden_log::clock;
 use loopwarden_token::{client, one_line, secret_text};
 use ureq::{Agent, http};
 
 use crate::answer::{Answer, HttpStatus};
-use crate::chat::{Chat, with_routing_key};
+use crate::chat::{Chat, with_components, with_routing_key};
 use crate::cloud_event::{CloudEvent, Message};
+use crate::otlp::is_rejected;
 use crate::sample::sample;
 use crate::settings::{Format, Token, WebhookSettings};
 
@@ -44,6 +46,14 @@ impl Client {
         &self.settings
     }
 
+    /// A command as its receiver takes it, with links that begin to hold at a time.
+    pub(crate) fn message(&self, event: &CloudEvent<'_>, now: EventTime) -> Message {
+        let settings = &self.settings;
+        let links = settings.links.as_ref().filter(|_| matches!(settings.format, Format::Chat(_)));
+        let buttons = links.map(|links| links.buttons(&settings.name, &event.command(), now)).unwrap_or_default();
+        event.message(settings.format, &buttons)
+    }
+
     /// Sends commands that are made up, one of each action that this webhook sends, and returns what the receiver answers. They bind nobody.
     ///
     /// # Errors
@@ -54,7 +64,7 @@ impl Client {
         let actions = self.settings.actions.iter().map(String::as_str);
         let sent = actions.map(|action| {
             let output = sample(action, now_ms);
-            let message = CloudEvent::of(&output).map(|event| event.message(self.settings.format));
+            let message = CloudEvent::of(&output).map(|event| self.message(&event, EventTime(now_ms)));
             match message.map(|message| self.post(&message)) {
                 Some(Answer::Done(status)) => Ok((action, status)),
                 Some(Answer::Refused(status) | Answer::Gone(status) | Answer::Again(Ok(status), _)) => {
@@ -77,13 +87,17 @@ impl Client {
 
     fn try_post(&self, message: &Message) -> Result<Answer, String> {
         let settings = &self.settings;
-        let mut request = self.agent.post(&settings.url);
+        let mut request = match settings.format {
+            Format::Chat(Chat::Discord) if !message.links.is_empty() => self.agent.post(with_components(&settings.url)),
+            _ => self.agent.post(&settings.url),
+        };
         for (name, value) in &message.headers {
             request = request.header(name, value);
         }
         let mut body = message.body.as_slice();
         let with_key;
         let mut secrets: Vec<String> = settings.url.splitn(4, '/').skip(3).map(str::to_owned).collect();
+        secrets.extend(message.links.iter().filter_map(|link| link.rsplit('/').next()).map(str::to_owned));
         if let Some(Token { file, header }) = &settings.token {
             let token = secret_text(file, "the token in").map_err(|error| error.message)?;
             secrets.push(token.clone());
@@ -111,8 +125,13 @@ impl Client {
         // The status is what counts. Who breaks off behind it, or never ends, costs a connection.
         let mut text = Vec::new();
         let _ = response.into_body().into_reader().take(BODY_BYTES_READ).read_to_end(&mut text);
+        let is_rejected = settings.format == Format::Otlp && is_rejected(&text);
         let text = unsecret(one_line(String::from_utf8_lossy(&text).trim()), &secrets);
-        Ok(Answer::of(HttpStatus { code, text }, retry_after.as_deref(), now_ms))
+        let status = HttpStatus { code, text };
+        Ok(match Answer::of(status.clone(), retry_after.as_deref(), now_ms) {
+            Answer::Done(_) if is_rejected => Answer::Refused(status),
+            answer => answer,
+        })
     }
 }
 

@@ -8,6 +8,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::chat;
+use crate::link::Button;
+use crate::otlp;
 use crate::settings::Format;
 
 /// What attributes begin with among the headers of a record.
@@ -41,6 +43,8 @@ pub(crate) struct Message {
     pub(crate) expires: Option<EventTime>,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+    /// Links in the body, by which whoever has them may answer.
+    pub(crate) links: Vec<String>,
 }
 
 impl<'a> CloudEvent<'a> {
@@ -78,18 +82,20 @@ impl<'a> CloudEvent<'a> {
         self.command().get("tenant").and_then(Value::as_str).unwrap_or_default().to_owned()
     }
 
-    fn command(&self) -> Value {
+    /// Null where it is no JSON.
+    pub(crate) fn command(&self) -> Value {
         serde_json::from_str(self.data.get()).unwrap_or_default()
     }
 
-    /// As it goes over HTTP.
-    pub(crate) fn message(&self, format: Format) -> Message {
+    /// As it goes over HTTP, with these links where it is for people.
+    pub(crate) fn message(&self, format: Format, buttons: &[Button]) -> Message {
         let (media, headers, body) = match format {
             Format::Binary => {
                 let header = |(name, value): &(&str, &str)| (format!("ce-{name}"), encoded(value));
                 ("application/json", self.attributes.iter().map(header).collect(), self.body.to_vec())
             }
-            Format::Chat(chat) => ("application/json", Vec::new(), chat::body(chat, &self.command())),
+            Format::Chat(chat) => ("application/json", Vec::new(), chat::body(chat, &self.command(), buttons)),
+            Format::Otlp => ("application/json", Vec::new(), otlp::body(&self.command(), self.attribute("traceparent"))),
             Format::Structured => ("application/cloudevents+json; charset=utf-8", Vec::new(), self.document().into_bytes()),
         };
         let mut headers: Vec<(String, String)> = headers;
@@ -99,6 +105,7 @@ impl<'a> CloudEvent<'a> {
             expires: self.attribute("expirytime").and_then(EventTime::parse_rfc3339),
             headers,
             body,
+            links: buttons.iter().map(|button| button.url.clone()).collect(),
         }
     }
 
@@ -160,7 +167,7 @@ mod tests {
         let output = output(&[("ce_subject", "sess 42"), ("lw_ordinal", "17"), ("content-type", "x")], Some(r#"{"v": 1}"#));
         let event = CloudEvent::of(&output).expect("an event");
         assert_eq!(event.action(), Some("nudge"));
-        let message = event.message(Format::Binary);
+        let message = event.message(Format::Binary, &[]);
         let headers: Vec<(&str, &str)> = message.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
         let expected = [
             ("ce-specversion", "1.0"),
@@ -179,7 +186,7 @@ mod tests {
         let output = output(&[("ce_subject", "a\"b"), ("ce_expirytime", "1970-01-01T00:00:01Z")], Some(r#"{"tenant":"t"}"#));
         let event = CloudEvent::of(&output).expect("an event");
         assert_eq!(event.tenant(), "t");
-        let message = event.message(Format::Structured);
+        let message = event.message(Format::Structured, &[]);
         assert_eq!(message.expires, Some(EventTime(1_000)));
         assert_eq!(message.headers, [("content-type".to_owned(), "application/cloudevents+json; charset=utf-8".to_owned())]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Posts committed commands to a URL, as CloudEvents or as messages for people: in order, each at least once (page `webhooks`).
+//! Posts committed commands to a URL, as CloudEvents, records of OpenTelemetry or messages for people: in order, each at least once (page `webhooks`).
 //!
 //! A webhook has a thread of its own and reads what is committed, as any reader does. So nothing that happens to it, or that a receiver
 //! does to it, is felt by a lane.
@@ -9,6 +9,8 @@ mod chat;
 mod client;
 mod cloud_event;
 mod embedded;
+mod link;
+mod otlp;
 mod position;
 mod report;
 mod sample;
@@ -21,6 +23,7 @@ pub use answer::HttpStatus;
 pub use chat::Chat;
 pub use client::Client;
 pub use embedded::{EmbeddedSource, ReaderSlot};
+pub use link::{AnswerKind, BadLink, Link, LinkKey, Links};
 pub use report::{WebhookReport, WebhookStats};
 pub use settings::{Format, Token, WebhookSettings};
 pub use sign::Secret;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use loopwarden_token::Way;
 
 use crate::chat::Chat;
+use crate::link::Links;
 use crate::sign::Secret;
 
 /// How a command is written.
@@ -15,6 +16,8 @@ pub enum Format {
     Binary,
     /// One JSON document holds both (structured content mode).
     Structured,
+    /// A log record of OpenTelemetry, in JSON.
+    Otlp,
     /// A message for people, in a provider's form.
     Chat(Chat),
 }
@@ -44,6 +47,8 @@ pub struct WebhookSettings {
     pub drops_expired: bool,
     /// For PagerDuty the routing key, which stands in the body.
     pub token: Option<Token>,
+    /// What the links of messages for people are made of; none: they have no links.
+    pub links: Option<Links>,
     /// Signs requests.
     pub secret: Option<Secret>,
     /// PEM; without, the authorities of the system.

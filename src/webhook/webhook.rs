@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use loopwarden_core::event::EventTime;
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::{LogError, Output, clock};
 
@@ -145,7 +146,7 @@ impl Webhook {
         };
         let is_of_tenant = || settings.tenant.as_ref().is_none_or(|tenant| event.tenant() == *tenant);
         if settings.actions.iter().any(|wanted| wanted == action) && is_of_tenant() {
-            Ok(event.message(settings.format))
+            Ok(self.client.message(&event, EventTime(clock::now_ms())))
         } else {
             Err(|report| report.stats.filtered += 1)
         }

@@ -166,6 +166,73 @@ fn a_guard_that_is_away_is_asked_three_times_and_then_no_more() {
     assert_eq!(home.failures(), None);
 }
 
+/// A refusal in Claude Code's words, for a stop that fails closed and lasts so long.
+fn stop(span_ms: u64) -> String {
+    let said = r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny"}}"#;
+    format!("HTTP/1.1 200 OK\r\nloopwarden-refuse-for-ms: {span_ms}\r\nContent-Length: {}\r\n\r\n{said}", said.len())
+}
+
+#[test]
+fn whoever_was_stopped_is_refused_on_where_no_guard_answers_until_the_end_or_a_release() {
+    let refusal = stop(3_600_000).rsplit("\r\n\r\n").next().unwrap().to_owned();
+    let before = |session: &str| format!(r#"{{"session_id":"{session}","hook_event_name":"PreToolUse","tool_name":"Read"}}"#);
+    let after = r#"{"session_id":"s","hook_event_name":"PostToolUse","tool_name":"Read"}"#;
+    let (address, answering) = guard(stop(3_600_000).leak());
+    let home = Home::at("stopped", &address);
+    let ask = |input: &str| hook(&home.0, &["claude-code"], input.as_bytes());
+    assert_said(&ask(&before("s")), &refusal);
+    answering.join().unwrap();
+    // Nobody answers there any more: three times it is tried, and then nobody is asked.
+    for _ in 0..5 {
+        assert_said(&ask(&before("s")), &refusal);
+        assert_said(&ask(&before("other")), "");
+        assert_said(&ask(after), "");
+    }
+    assert_said(&hook(&home.0, &["codex"], before("s").as_bytes()), "");
+    // Its end is that of the stop, by the time the file was written.
+    let folder = home.0.join(".cache/loopwarden/hook-stopped");
+    let kept = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::File::options().write(true).open(&kept).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    assert_said(&ask(&before("s")), "");
+    assert!(!folder.exists());
+    // A guard that lets the call run ends it as well, and one that says nothing of failing closed begins nothing.
+    let open = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let plain = stop(1).replace("loopwarden-refuse-for-ms", "x-other");
+    for (answers, refused_on) in
+        [(vec![stop(3_600_000)], true), (vec![stop(3_600_000), open.to_owned()], false), (vec![plain], false)]
+    {
+        for answer in answers {
+            fs::remove_file(home.0.join(".cache/loopwarden/hook-failures")).ok();
+            let (address, answering) = guard(answer.leak());
+            fs::write(home.0.join(".config/loopwarden/hook-address"), &address).unwrap();
+            ask(&before("s"));
+            answering.join().unwrap();
+        }
+        assert_said(&ask(&before("s")), if refused_on { &refusal } else { "" });
+    }
+}
+
+#[test]
+fn what_is_kept_of_a_stop_gives_no_leave_whoever_wrote_it() {
+    let (address, answering) = guard(stop(3_600_000).leak());
+    let home = Home::at("stopped-approval", &address);
+    let input = br#"{"session_id":"s","hook_event_name":"PreToolUse"}"#;
+    hook(&home.0, &["claude-code"], input);
+    answering.join().unwrap();
+    let kept = fs::read_dir(home.0.join(".cache/loopwarden/hook-stopped")).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&kept).unwrap();
+    let key = text.lines().nth(1).unwrap();
+    fs::write(&kept, format!("3600000\n{key}\n{APPROVAL}")).unwrap();
+    assert_said(&hook(&home.0, &["claude-code"], input), "");
+    for broken in ["", "x", "3600000", "3600000\n{key}\n", "99999999999999999999\na\nb"] {
+        // What is over takes its folder along.
+        fs::create_dir_all(kept.parent().unwrap()).unwrap();
+        fs::write(&kept, broken).unwrap();
+        assert_said(&hook(&home.0, &["claude-code"], input), "");
+    }
+}
+
 #[test]
 fn nonsense_is_no_reason_to_fail() {
     let home = Home::at("nonsense", "example.com:80");

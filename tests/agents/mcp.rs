@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where something is missing")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -49,6 +51,55 @@ fn calls_in_a_row_without_a_guard_are_one_warning() {
     let input = format!("{CALL}\n").repeat(20);
     let (output, errors, _) = said("cat", input.as_bytes());
     assert_eq!((String::from_utf8(output).unwrap(), errors.lines().count()), (input, 1));
+}
+
+/// Answers one check, and is gone.
+fn guard_once(path: &Path, headers: &str) -> std::thread::JoinHandle<()> {
+    let _ = std::fs::remove_file(path);
+    let (listener, headers, path) = (UnixListener::bind(path).unwrap(), headers.to_owned(), path.to_owned());
+    std::thread::spawn(move || {
+        let mut stream = BufReader::new(listener.accept().unwrap().0);
+        let (mut line, mut length) = (String::new(), 0);
+        while line != "\r\n" {
+            line.clear();
+            stream.read_line(&mut line).unwrap();
+            length = line.strip_prefix("Content-Length: ").map_or(length, |rest| rest.trim().parse().unwrap());
+        }
+        stream.read_exact(&mut vec![0; length]).unwrap();
+        drop(listener);
+        std::fs::remove_file(path).unwrap();
+        let answer = r#"{"v":1,"decision":"deny","action":"block","message":"an operator has stopped this agent"}"#;
+        write!(stream.get_mut(), "HTTP/1.1 200 OK\r\n{headers}Content-Length: {}\r\n\r\n{answer}", answer.len()).unwrap();
+    })
+}
+
+#[test]
+fn a_stop_that_fails_closed_outlives_the_guard_and_any_other_refusal_does_not() {
+    for (headers, passes) in [("Loopwarden-Refuse-For-Ms: 3600000\r\n", false), ("", true)] {
+        let path = std::env::temp_dir().join(format!("lw-mcp-stop-{}-{passes}", std::process::id()));
+        let guard = guard_once(&path, headers);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_loopwarden-hook"))
+            .args(["mcp-proxy", "--address", &format!("unix:{}", path.display()), "--", "cat"])
+            .env("LOOPWARDEN_HOOK_WAIT_MS", "10000")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (mut input, mut output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()).lines());
+        let mut call = || {
+            writeln!(input, "{CALL}").unwrap();
+            output.next().unwrap().unwrap()
+        };
+        assert!(call().contains("an operator has stopped"), "{headers:?}");
+        guard.join().unwrap();
+        // Three failures open its circuit, and then nobody is asked.
+        for _ in 0..5 {
+            assert_eq!(call() == CALL, passes, "{headers:?}");
+        }
+        drop(input);
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
 }
 
 #[test]

@@ -64,8 +64,8 @@ class Process:
 class OwnLog:
     """A process with a log of its own, in live mode."""
 
-    def __init__(self, folder):
-        arguments = ["run", "--data-dir", str(folder / "data"), "--set", "http.listen=ADDRESS", "--set", "mode=live"]
+    def __init__(self, folder, more=()):
+        arguments = ["run", "--data-dir", str(folder / "data"), "--set", "http.listen=ADDRESS", "--set", "mode=live", *more]
         self.process = Process("run", folder, arguments)
         self.address = self.process.address
 

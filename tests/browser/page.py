@@ -3,9 +3,11 @@
 
 Runs the program on a directory of its own, sends it the sample fleet, and drives headless Chromium over its debugging pipe: loops,
 commands and numbers appear, a session's calls can be reached with the keyboard alone, nothing overflows at 400 and 1600 pixels, in
-light and dark, and the console stays silent. In shadow mode nothing is said before it is known, and what has expired leaves. Screenshots stay in DIRECTORY/browser. Only the standard library is used.
+light and dark, and the console stays silent. In shadow mode nothing is said before it is known, and what has expired leaves. An operator's
+token stops a session and releases it by buttons, a reader's has none. Screenshots stay in DIRECTORY/browser. Only the standard library is used.
 """
 
+import base64
 import json
 import os
 import pathlib
@@ -16,6 +18,7 @@ import tempfile
 import threading
 import urllib.request
 
+import answers
 from chromium import PATIENCE, Browser
 
 FLEET = pathlib.Path(__file__).parents[2] / "config/demo/fleet.ndjson"
@@ -23,11 +26,11 @@ FLEET = pathlib.Path(__file__).parents[2] / "config/demo/fleet.ndjson"
 SHORT_MS = 15_000  # so long a nudge of the policy in shadow mode stands
 
 
-def start(binary, directory, *settings):
+def start(binary, directory, *settings, config=None):
     """The program in embedded mode, and the address it names."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LOOPWARDEN_")}
     command = [binary, "run", "--data-dir", str(directory / "data"), "--set", "http.listen=127.0.0.1:0"]
-    command += [part for setting in settings for part in ("--set", setting)]
+    command += [part for setting in settings for part in ("--set", setting)] + (["--config", str(config)] if config else [])
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=clean, text=True)
     for line in child.stdout:
         if "http://" in line:
@@ -36,8 +39,9 @@ def start(binary, directory, *settings):
     raise SystemExit("browser: the program ended before it was ready")
 
 
-def post(address, lines):
-    request = urllib.request.Request(f"http://{address}/v1/events", "\n".join(lines).encode(), {"content-type": "application/x-ndjson"})
+def post(address, lines, **headers):
+    headers |= {"content-type": "application/x-ndjson"}
+    request = urllib.request.Request(f"http://{address}/v1/events", "\n".join(lines).encode(), headers)
     with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
         assert answer.status == 202, answer.status
 
@@ -200,6 +204,103 @@ def look_in_shadow(browser, binary, directory):
         child.wait()
 
 
+TOKENS = {"operator": "operator,reader", "hands": "operator", "reader": "reader", "agents": "source"}
+
+
+def look_as_operator(browser, binary, directory, pictures):
+    directory.mkdir()
+    config = directory / "tokens.toml"
+    for name in TOKENS:
+        (directory / name).write_text(f"{name}-secret\n")
+    tables = [f'[[token]]\nname = "{name}"\nfile = "{name}"\nroles = "{roles}"\n' for name, roles in TOKENS.items()]
+    config.write_text('[http]\nlocal = "token"\n' + "".join(tables))
+    child, address = start(binary, directory, "mode=live", config=config)
+    browser.call("Network.enable")
+
+    def as_whom(name, place=""):
+        # As a browser sends what a person has typed as the password.
+        shown = base64.b64encode(f":{name}-secret".encode()).decode()
+        browser.call("Network.setExtraHTTPHeaders", headers={"Authorization": f"Basic {shown}"})
+        browser.go("about:blank")
+        browser.go(f"http://{address}/{place}")
+        browser.wait(f"{name} sees the sessions", "document.querySelectorAll('#sessions tr').length === 4")
+
+    button = lambda session, text: (f"[...document.querySelectorAll('#sessions tr')].find(row => row.textContent.includes('{session}'))"
+                                    f"?.querySelector('button.act')?.textContent === '{text}'")
+    state = lambda session, text: (f"[...document.querySelectorAll('#sessions tr')].find(row => row.textContent.includes('{session}'))"
+                                   f"?.children[5].textContent === '{text}'")
+    click = lambda session: (f"[...document.querySelectorAll('#sessions tr')].find(row => row.textContent.includes('{session}'))"
+                             ".querySelector('button.act').click()")
+    choose = lambda name, value: f"(() => {{ const field = document.querySelector('#which [name={name}]'); field.value = '{value}';" \
+                                 " field.dispatchEvent(new Event('change', { bubbles: true })); })()"
+    try:
+        events = [{"id": f"{session}-{number}", "kind": "tool", "session_id": session, "tenant": tenant, "tool": "Bash",
+                   "args": {"command": "make"}, "outcome": "error"}
+                  for session, tenant, calls in (("runaway", "acme", 12), ("quiet", "acme", 1), ("<b>theirs</b>", "globex", 2)) for number in range(calls)]
+        post(address, [json.dumps(event) for event in events], authorization="Bearer agents-secret")
+        as_whom("operator")
+        browser.wait("each session has a button", button("runaway", "Stop") + " && " + button("theirs", "Stop"))
+        browser.wait("and its state, calls and tenant", state("runaway", "blocked") + " && document.querySelector('#sessions').textContent.includes('<b>theirs</b>')")
+        browser.value(choose("state", "looping"))
+        browser.wait("those that loop", "document.querySelectorAll('#sessions tr').length === 2 && " + state("runaway", "blocked"))
+        browser.value(choose("state", "all") + "," + choose("sort", "calls"))
+        browser.wait("most calls first", "document.querySelectorAll('#sessions tr').length === 4 && document.querySelector('#sessions tr:nth-child(2)').textContent.includes('runaway')")
+        browser.value(click("quiet"))
+        browser.wait("the button opens the session and asks why", "document.activeElement === document.querySelector('#reason')"
+                     " && document.querySelector('#session').value === 'quiet' && document.querySelector('#stop').getClientRects().length === 1")
+        browser.value("document.querySelector('#stop button').click()")
+        if browser.value("document.querySelector('#stop').checkValidity()"):
+            raise SystemExit("browser: a stop without a reason would be sent")
+        browser.value("document.querySelector('#reason').value = 'deletes files', document.querySelector('#stop button').click()")
+        browser.wait("the row says that it is stopped", state("quiet", "stopped") + " && " + button("quiet", "Release"))
+        browser.wait("and so does the list of stops, with who and why", "!document.querySelector('#stops-card').hidden"
+                     " && document.querySelector('#stops').textContent.includes('by operator') && document.querySelector('#stops q').textContent === 'deletes files'")
+        browser.wait("others go on", state("runaway", "blocked") + " && " + state("theirs", "running"))
+        browser.size(1600, "light")
+        browser.picture(pictures / "operator.png")
+        browser.size(400, "dark")
+        wide = browser.value("document.documentElement.scrollWidth")
+        if wide > 400:
+            raise SystemExit(f"browser: with buttons the page is {wide} pixels wide where there are 400")
+        browser.value("document.querySelector('#acts').click()")
+        browser.wait("of what was told only what people did is left, with who", "document.querySelectorAll('#feed .row').length === 1"
+                     " && document.querySelector('#feed').textContent.includes('stop by operator')")
+
+        as_whom("reader")
+        browser.wait("a reader sees who is stopped", state("quiet", "stopped"))
+        if browser.value("document.querySelectorAll('button.act, #stops button').length") or browser.value("document.querySelector('#stop').getClientRects().length"):
+            raise SystemExit("browser: a reader has a button to act")
+        browser.must_be_silent()
+        browser.value("act('DELETE', 'v1/stops?scope=session&session_id=quiet&tenant=acme')")
+        browser.wait("and is refused with what is missing", "!document.querySelector('#stops-problem').hidden"
+                     " && document.querySelector('#stops-problem').textContent.includes('role operator')")
+        browser.wait("the session is stopped as before", state("quiet", "stopped"))
+        if not browser.complaints or any("403" not in complaint for complaint in browser.complaints):
+            raise SystemExit(f"browser: a refusal that is none: {browser.complaints}")
+        browser.complaints.clear()
+
+        as_whom("hands")
+        browser.wait("who may not read commands is told so", "document.querySelector('#feed').textContent.includes('role reader')")
+        browser.value(click("quiet"))
+        browser.wait("a release restores what was before", state("quiet", "running") + " && " + button("quiet", "Stop")
+                     + " && document.querySelector('#stops-card').hidden")
+        # One that is stopped with its tenant is released with it.
+        body = json.dumps({"scope": "tenant", "tenant": "acme", "reason": "r", "for": "5m"}).encode()
+        request = urllib.request.Request(f"http://{address}/v1/stops", body, {"authorization": "Bearer hands-secret", "content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            assert answer.status == 202, answer.status
+        browser.value(choose("tenant", "acme"))
+        browser.wait("a stop of the tenant is named", button("runaway", "Release tenant acme") + " && " + button("quiet", "Release tenant acme")
+                     + " && document.querySelectorAll('#sessions tr').length === 3")
+        browser.value(click("runaway"))
+        browser.wait("beneath is what a detector had placed", state("runaway", "blocked") + " && " + state("quiet", "running"))
+    finally:
+        browser.go("about:blank")
+        browser.call("Network.setExtraHTTPHeaders", headers={})
+        child.terminate()
+        child.wait()
+
+
 # A process with Kafka: no feed of its own, the last commands by number with each answer.
 WITH_KAFKA = """
 const real = window.fetch;
@@ -244,12 +345,15 @@ def main():
     pictures = pathlib.Path(target) / "browser"
     pictures.mkdir(parents=True, exist_ok=True)
     directory = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=pictures))
-    child, address = start(binary, directory, "mode=live")
+    child, address = start(binary, directory, "mode=live", config=answers.settings(directory))
     browser = Browser(chromium, directory / "profile")
     try:
         browser.open()
         look(browser, address, pictures)
+        answers.answer_on_the_page(browser)
+        answers.answer_by_a_link(browser, address)
         look_in_shadow(browser, binary, directory)
+        look_as_operator(browser, binary, directory / "operator", pictures)
         look_with_kafka(browser, address)
         browser.must_be_silent()
         print(f"browser: the console is silent; screenshots are in {pictures}")

@@ -6,17 +6,20 @@ use std::iter::Peekable;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
-use std::{fs, io};
+use std::{fs, io, thread};
 
 use loopwarden::clock;
 use serde_json::Value;
 
+use crate::feeder::Between;
 use crate::fleet::Event;
 use crate::outcome::{Outcome, Seen, Spill};
+use crate::people::{Answering, Shared};
 use crate::process::Process;
 use crate::reference;
-use crate::reference::Input;
+use crate::reference::{Input, episode_of};
 
 /// Of every embedded log here.
 pub(crate) const PARTITIONS: u32 = 4;
@@ -25,6 +28,9 @@ const POLICY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chaos/embedded.
 const BATCH: usize = 500;
 /// Longest silence of a process that has something to say.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Until a process that is away is asked again.
+const WATCH_PAUSE: Duration = Duration::from_millis(10);
 
 /// What the process is told.
 pub(crate) fn settings(lateness_ms: i64, retention_ms: i64) -> Vec<String> {
@@ -53,6 +59,12 @@ pub(crate) struct Client {
     events: Peekable<Box<dyn Iterator<Item = Event> + Send>>,
     /// Events taken from there.
     pub(crate) taken: u64,
+    /// What people send, which comes at once.
+    people: Option<Receiver<Between>>,
+    /// That, with how many of the fleet's events came before, as the uninterrupted run is given it.
+    pub(crate) acted: Vec<(u64, Event)>,
+    /// Time of the fleet's last event. Unix ms.
+    now_ms: i64,
     /// Posted and not acknowledged; posted again, whole, until it is.
     batch: Vec<u8>,
     pub(crate) again: u64,
@@ -72,6 +84,9 @@ impl Client {
             address: None,
             events: (Box::new(events) as Box<dyn Iterator<Item = Event> + Send>).peekable(),
             taken: 0,
+            people: None,
+            acted: Vec::new(),
+            now_ms: 0,
             batch: Vec::new(),
             again: 0,
             after: 0,
@@ -79,6 +94,12 @@ impl Client {
             spill: Spill::new(folder, &format!("{}-told", process.name)),
             problems: Vec::new(),
         }
+    }
+
+    /// People send events too.
+    pub(crate) fn with(mut self, people: Receiver<Between>) -> Self {
+        self.people = Some(people);
+        self
     }
 
     /// Where the process listens in this life; none before it is ready.
@@ -99,12 +120,31 @@ impl Client {
 
     /// Takes the next events, where the last are acknowledged: up to so many in all, and those whose time has come.
     fn fill(&mut self, until: u64, now_ms: i64) {
-        let mut room = if self.batch.is_empty() { BATCH } else { 0 };
+        if !self.batch.is_empty() {
+            return;
+        }
+        if self.now_ms > 0 {
+            self.act();
+        }
+        let mut room = BATCH;
         while let Some(event) = self.events.next_if(|event| room > 0 && self.taken < until && event.timestamp_ms <= now_ms) {
             self.batch.extend(event.value.unwrap_or_default());
             self.batch.push(b'\n');
+            self.now_ms = event.timestamp_ms;
             self.taken += 1;
             room -= 1;
+        }
+    }
+
+    /// Takes what people have sent.
+    fn act(&mut self) {
+        let now_ms = self.now_ms;
+        for Between { key, make, about } in self.people.iter().flat_map(Receiver::try_iter) {
+            let text = make(now_ms);
+            self.batch.extend(text.as_bytes());
+            self.batch.push(b'\n');
+            let text = about.map_or(text.clone(), |about| text.replace(&about.episode, &episode_of(&about.trigger)));
+            self.acted.push((self.taken, Event { session: key, value: Some(text.into_bytes()), timestamp_ms: now_ms }));
         }
     }
 
@@ -214,7 +254,8 @@ impl Client {
 /// A command without what the moment makes at which its event arrived: its subject's epoch, its own time, the ids that come of them, and
 /// places in the log. When a swarm's sum is judged depends on the cut, what it crosses does not (rule W4): the id says that.
 fn content(mut command: Value) -> String {
-    if command["session_id"].is_null() {
+    let is_act = ["stop", "release", "reset", "answer"].iter().any(|code| command["reason"]["code"] == *code);
+    if command["session_id"].is_null() && !is_act {
         return command["id"].to_string();
     }
     for (part, names) in [("", &["id", "epoch", "episode", "issued_at", "expires_at"][..]), ("/trigger", &["topic", "offset"])] {
@@ -222,7 +263,7 @@ fn content(mut command: Value) -> String {
         part.into_iter().for_each(|part| names.iter().for_each(|name| drop(part.remove(*name))));
     }
     // A process knows who posts an act, the uninterrupted run does not.
-    if ["stop", "release", "reset"].iter().any(|code| command["reason"]["code"] == *code) {
+    if is_act {
         for (part, name) in [("", "labels"), ("/reason", "summary"), ("/reason/evidence", "actor")] {
             let part = command.pointer_mut(part).and_then(Value::as_object_mut);
             part.into_iter().for_each(|part| drop(part.remove(name)));
@@ -241,6 +282,7 @@ pub(crate) fn expected(events: impl Iterator<Item = Event> + 'static, lateness_m
         app: "loopwarden".to_owned(),
         policy: Arc::new(policy.expect("a policy")),
         lateness_ms,
+        names_triggers: true,
     };
     let mut outcome = reference::run(input, &[], Spill::new(folder, &format!("{name}-expected")), |id, bytes| {
         let value = bytes.rsplit(|byte| *byte == b'\n').next().and_then(|value| serde_json::from_slice(value).ok());
@@ -272,4 +314,24 @@ fn answer(mut stream: TcpStream) -> io::Result<(u16, String)> {
     let (head, body) = text.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
     Ok((status, body.to_owned()))
+}
+
+/// Reads the commands of a process as everybody may see them, from the first on, whatever life it is in.
+pub(crate) fn watch_process(address: &str, shared: &Shared, mut answering: Answering) {
+    let mut after = 0_u64;
+    while !shared.is_blind() {
+        let path = format!("/v1/commands?wait=1s&after={after}");
+        let Ok((200, text)) = send(address, "GET", &path, b"").and_then(answer) else {
+            thread::park_timeout(WATCH_PAUSE);
+            continue;
+        };
+        let said: Value = serde_json::from_str(&text).expect("an answer");
+        let next = said["next"].as_str().and_then(|next| next.parse().ok());
+        after = next.expect("a position");
+        for command in said["commands"].as_array().into_iter().flatten() {
+            if !shared.ledger().told(command) {
+                answering.look(command, shared);
+            }
+        }
+    }
 }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fmt, thread};
@@ -13,9 +14,12 @@ use loopwarden::clock::{Deadline, Stopwatch};
 use loopwarden::event::EventTime;
 use loopwarden::exit_code;
 
-use crate::client::{Client, PARTITIONS, expected, is_event, settings};
+use crate::acts::Judged;
+use crate::client::{Client, PARTITIONS, expected, is_event, settings, watch_process};
 use crate::fleet::{Dice, Event, Fleet};
+use crate::guards::{Guards, Place};
 use crate::kill_loop::Plan;
+use crate::people::{People, SENT_MAX};
 use crate::process::Process;
 use crate::victims::{Group, Victims};
 use crate::{process, report};
@@ -34,10 +38,30 @@ const QUIET: Duration = Duration::from_secs(10);
 /// A process that does not come back is stuck.
 const STUCK: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(5);
+/// Guards beside each process, which is one too.
+const GUARDS: usize = 2;
 
 /// The events of one log.
 fn events(seed: u64, begin_ms: i64, count: u64) -> impl Iterator<Item = Event> + Send {
     Fleet::beginning(seed, begin_ms, SLOWER).filter(is_event).take(count as usize)
+}
+
+/// The same with what people have sent, each with how many events came before.
+fn with_people(events: impl Iterator<Item = Event>, acted: Vec<(u64, Event)>) -> impl Iterator<Item = Event> {
+    let (mut events, mut acted, mut taken) = (events, acted.into_iter().peekable(), 0);
+    std::iter::from_fn(move || {
+        if let Some((_, event)) = acted.next_if(|(before, _)| *before <= taken) {
+            return Some(event);
+        }
+        taken += 1;
+        events.next().or_else(|| acted.next().map(|(_, event)| event))
+    })
+}
+
+/// Where a process listens in all of its lives, as no other one on this machine does: its guards know it by that.
+fn address(at: u64) -> String {
+    let id = std::process::id();
+    format!("127.{}.{}.{}:9464", 1 + id % 250, 1 + id / 250 % 250, at + 2)
 }
 
 /// The process of a log.
@@ -123,6 +147,8 @@ impl Working {
 /// What one log came to.
 struct Part {
     kills: u64,
+    guards_killed: u64,
+    judged: Judged,
     done: String,
     again: u64,
     commands: u64,
@@ -131,18 +157,25 @@ struct Part {
     problems: Vec<String>,
 }
 
-fn part(at: u64, plan: &Plan, root: &Path) -> Part {
+fn part(at: u64, plan: &Plan, root: &Path, program: &Path) -> Part {
     let (kills, count, seed) = (plan.kills.div_ceil(LOGS), plan.events.div_ceil(LOGS), plan.seed.wrapping_add(at));
     let begin_ms = clock::now_ms() - AGO_MS;
     let mut sets = settings(LATENESS_MS, RETENTION_MS);
-    // A port that one of them has left must not become another's.
-    sets.push(format!("http.listen=127.0.0.{}:0", at + 2));
+    let address = address(at);
+    sets.push(format!("http.listen={address}"));
     let mut process = Process::embedded(root, &format!("log-{at}"), 2, &sets);
-    process.program = process::program_of_run(process.dir());
-    let client = Client::new(root, &process, events(seed, begin_ms, count));
+    process.program = program.to_owned();
+    let (submit, acts) = sync_channel(SENT_MAX);
+    let client = Client::new(root, &process, events(seed, begin_ms, count)).with(acts);
+    let guards = Guards::of_process(process.dir(), &process.program, &address, GUARDS);
+    let mut guards = guards.disturbed(seed, plan.pause_ms * 3);
     let mut group = Alone { processes: [process], exits: Vec::new(), problems: Vec::new() };
     let mut victims = Victims::new(&mut group, seed ^ 0xc4a05, plan.pause_ms);
     let working = Working::start(client);
+    let places: Vec<Place> = guards.places().into_iter().chain([Place::Address(address.clone())]).collect();
+    let watch = move |shared, answering| watch_process(&address, &shared, answering);
+    // No stop ends by itself: on a clock that has jumped ahead it would be over when it comes.
+    let people = People::start(seed, None, &places, submit, watch);
     let step = count / (kills + 1);
     let mut told_ms = 0;
     while victims.kills < kills || victims.is_busy() {
@@ -150,6 +183,7 @@ fn part(at: u64, plan: &Plan, root: &Path) -> Part {
         let pause = Deadline::after(Duration::from_millis(victims.pause_ms()));
         while !pause.is_over() {
             victims.tend(&mut group);
+            guards.tend();
             thread::park_timeout(PAUSE);
         }
         if victims.now_ms() > told_ms + 15_000 {
@@ -161,6 +195,13 @@ fn part(at: u64, plan: &Plan, root: &Path) -> Part {
             victims.strike(&mut group);
         }
     }
+    guards.calm();
+    people.end();
+    while !people.have_acted() {
+        victims.tend(&mut group);
+        thread::park_timeout(PAUSE);
+    }
+    let judged = people.finish();
     working.target.store(count, Ordering::Release);
     working.is_over.store(true, Ordering::Release);
     println!("{:>4} s: log {at}: calm", victims.now_ms() / 1_000);
@@ -181,12 +222,24 @@ fn part(at: u64, plan: &Plan, root: &Path) -> Part {
     }
     while client.listen() {}
     group.finish(0);
-    let again = client.again;
-    let expected = expected(events(seed, begin_ms, count), LATENESS_MS, root, &format!("log-{at}"));
+    let (again, acted) = (client.again, std::mem::take(&mut client.acted));
+    let events = with_people(events(seed, begin_ms, count), acted);
+    let expected = expected(events, LATENESS_MS, root, &format!("log-{at}"));
     let commands = expected.outputs.values().map(Vec::len).sum::<usize>() as u64;
     let mut problems = std::mem::take(&mut group.problems);
     problems.extend(client.differences(expected));
-    Part { kills: victims.kills, done: victims.rows(), again, commands, exits: group.exits, took_ms, problems }
+    problems.extend(judged.problems());
+    Part {
+        kills: victims.kills,
+        guards_killed: guards.kills,
+        judged,
+        done: victims.rows(),
+        again,
+        commands,
+        exits: group.exits,
+        took_ms,
+        problems,
+    }
 }
 
 /// One run.
@@ -199,9 +252,11 @@ pub(crate) struct Run {
 pub(crate) fn run(plan: &Plan) -> Run {
     let root: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("embedded-{}", std::process::id()));
     process::remove(&root);
+    // Before there are threads: what one of them starts would hold the file open that another one writes, which nobody can run then.
+    let program = process::program_of_run(&root);
     let parts = thread::scope(|scope| {
-        let root = &root;
-        let threads: Vec<_> = (0..LOGS).map(|at| scope.spawn(move || part(at, plan, root))).collect();
+        let (root, program) = (&root, &program);
+        let threads: Vec<_> = (0..LOGS).map(|at| scope.spawn(move || part(at, plan, root, program))).collect();
         threads.into_iter().map(|thread| thread.join().expect("a log")).collect()
     });
     let run = Run { plan: plan.clone(), parts };
@@ -212,11 +267,22 @@ pub(crate) fn run(plan: &Plan) -> Run {
 }
 
 impl Run {
+    fn judged(&self) -> Judged {
+        let mut judged = Judged::default();
+        self.parts.iter().for_each(|part| judged.add(part.judged.clone()));
+        judged
+    }
+
     fn sum(&self, of: impl Fn(&Part) -> u64) -> u64 {
         self.parts.iter().map(of).sum()
     }
 
     pub(crate) fn is_good(&self) -> bool {
+        self.is_exact() && (self.judged().is_in_time() || !self.plan.is_kept)
+    }
+
+    /// As in the loop with a broker: without what came late.
+    fn is_exact(&self) -> bool {
         self.sum(|part| part.kills) >= self.plan.kills
             && self.parts.iter().all(|part| part.commands > 0 && part.problems.is_empty())
     }
@@ -225,7 +291,8 @@ impl Run {
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Plan { kills, events, seed, pause_ms, .. } = &self.plan;
-        writeln!(f, "# Kill loop of the embedded log: {}\n", if self.is_good() { "exactly once" } else { "FAILED" })?;
+        let title = if self.is_exact() { "exactly once" } else { "FAILED" };
+        writeln!(f, "# Kill loop of the embedded log: {title}{}\n", self.judged().title())?;
         writeln!(
             f,
             "    LOOPWARDEN_CHAOS_LOG=embedded LOOPWARDEN_CHAOS_KILLS={kills} LOOPWARDEN_CHAOS_EVENTS={events} LOOPWARDEN_CHAOS_SEED={seed} LOOPWARDEN_CHAOS_PAUSE_MS={pause_ms} cargo test --release --locked --test chaos\n"
@@ -235,7 +302,9 @@ impl fmt::Display for Run {
         writeln!(f, "| machine | {} |", report::machine())?;
         writeln!(f, "| logs | {LOGS} of 2 lanes and {PARTITIONS} partitions, each with its part of kills and events |")?;
         writeln!(f, "| events, accepted over HTTP | {events} |")?;
-        writeln!(f, "| `kill -9` | {} |", self.sum(|part| part.kills))?;
+        writeln!(f, "| `kill -9` of processes | {} |", self.sum(|part| part.kills))?;
+        writeln!(f, "| `kill -9` of guards that follow their commands | {} |", self.sum(|part| part.guards_killed))?;
+        write!(f, "{}", self.judged())?;
         writeln!(f, "| requests that were sent again, as nobody had answered | {} |", self.sum(|part| part.again))?;
         writeln!(f, "| commands of the uninterrupted run | {} |", self.sum(|part| part.commands))?;
         let problems = self.sum(|part| part.problems.len() as u64);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -12,13 +13,30 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use crate::auditor::Audit;
-use crate::fleet::Fleet;
+use crate::fleet::{Event, Fleet};
 use crate::world::{PATIENCE, World};
 
 const LOOK: Duration = Duration::from_millis(20);
 /// Events of one partition that may wait for a commit while more are written: about half an hour of the fleet's time with twelve
 /// partitions. It is compressed thirtyfold here; an earlier program (`make upgrade`) drops sums of a partition more than an hour behind.
 const BACKLOG_MAX: u64 = 20_000;
+
+/// An event of a person, which comes between those of the fleet.
+pub(crate) struct Between {
+    /// Key of its record.
+    pub(crate) key: String,
+    /// The event, by the time of the fleet at which it comes. Unix ms.
+    pub(crate) make: Box<dyn FnOnce(i64) -> String + Send>,
+    /// The command that it is about.
+    pub(crate) about: Option<About>,
+}
+
+/// A command, by its episode and by the event that triggered it.
+#[derive(Debug, Clone)]
+pub(crate) struct About {
+    pub(crate) episode: String,
+    pub(crate) trigger: String,
+}
 
 /// Writes the fleet's events, in order, once each.
 pub(crate) struct Feeder {
@@ -29,12 +47,16 @@ pub(crate) struct Feeder {
     /// Events per partition.
     ends: BTreeMap<u32, u64>,
     pub(crate) produced: u64,
+    /// Events of people, beside those.
+    pub(crate) acted: u64,
+    /// Time of the fleet's last event. Unix ms.
+    now_ms: i64,
     /// Most events of one partition that waited for a commit while more were written.
     pub(crate) backlog_max: u64,
 }
 
 impl Feeder {
-    pub(crate) fn new(world: &World, partitions: u32, seed: u64) -> Self {
+    pub(crate) fn new(world: &World, partitions: u32, fleet: Fleet) -> Self {
         let producer = ClientConfig::new()
             .set("bootstrap.servers", &world.options.bootstrap_servers)
             .set("enable.idempotence", "true")
@@ -47,32 +69,51 @@ impl Feeder {
             producer,
             topic: world.options.topics.input.clone(),
             partitions,
-            fleet: Fleet::new(seed),
+            fleet,
             ends,
             produced: 0,
+            acted: 0,
+            now_ms: 0,
             backlog_max: 0,
         }
     }
 
     /// Writes so many more.
     pub(crate) fn produce(&mut self, count: u64) {
-        for event in self.fleet.by_ref().take(count as usize) {
-            let partition = partition_of(event.session.as_bytes(), self.partitions);
-            let mut record = BaseRecord::to(&self.topic)
-                .partition(partition as i32)
-                .key(event.session.as_bytes())
-                .timestamp(event.timestamp_ms);
-            if let Some(value) = &event.value {
-                record = record.payload(value);
-            }
-            while let Err((error, again)) = self.producer.send(record) {
-                assert_eq!(error, KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), "producing");
-                record = again;
-                self.producer.poll(Duration::from_millis(20));
-            }
-            self.producer.poll(Duration::ZERO);
-            *self.ends.entry(partition).or_default() += 1;
+        for _ in 0..count {
+            let event = self.fleet.next().expect("an endless fleet");
+            self.now_ms = event.timestamp_ms;
+            self.write(&event);
             self.produced += 1;
+        }
+    }
+
+    fn write(&mut self, event: &Event) {
+        let partition = partition_of(event.session.as_bytes(), self.partitions);
+        let mut record =
+            BaseRecord::to(&self.topic).partition(partition as i32).key(event.session.as_bytes()).timestamp(event.timestamp_ms);
+        if let Some(value) = &event.value {
+            record = record.payload(value);
+        }
+        while let Err((error, again)) = self.producer.send(record) {
+            assert_eq!(error, KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), "producing");
+            record = again;
+            self.producer.poll(Duration::from_millis(20));
+        }
+        self.producer.poll(Duration::ZERO);
+        *self.ends.entry(partition).or_default() += 1;
+    }
+
+    /// Writes what people have sent; whether more may come.
+    fn act(&mut self, people: &Receiver<Between>) -> bool {
+        loop {
+            let Between { key, make, .. } = match people.try_recv() {
+                Ok(between) => between,
+                Err(error) => return error == TryRecvError::Empty,
+            };
+            let value = Some(make(self.now_ms).into_bytes());
+            self.write(&Event { session: key, value, timestamp_ms: self.now_ms });
+            self.acted += 1;
         }
     }
 
@@ -90,10 +131,21 @@ impl Feeder {
         self.producer.flush(PATIENCE).expect("delivered");
     }
 
-    /// Writes until the target says so for the last time, on a thread of its own, and waits for partitions far behind.
-    pub(crate) fn follow(mut self, target: Arc<AtomicU64>, last: u64, audit: Arc<Mutex<Audit>>) -> thread::JoinHandle<Self> {
+    /// Writes until the target says so for the last time, on a thread of its own, and waits for partitions far behind. What people send
+    /// comes at once, as long as they may.
+    pub(crate) fn follow(
+        mut self,
+        target: Arc<AtomicU64>,
+        last: u64,
+        audit: Arc<Mutex<Audit>>,
+        people: Receiver<Between>,
+    ) -> thread::JoinHandle<Self> {
         thread::spawn(move || {
-            while self.produced < last {
+            // Its time begins with its first event.
+            self.produce(1);
+            let mut may_act = true;
+            while self.produced < last || may_act {
+                may_act = self.act(&people);
                 let behind = target.load(Ordering::Acquire).min(last).saturating_sub(self.produced);
                 let backlog = self.backlog(&audit.lock().expect("not poisoned"));
                 self.backlog_max = self.backlog_max.max(backlog);

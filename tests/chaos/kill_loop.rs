@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use loopwarden::clock;
@@ -10,12 +11,24 @@ use loopwarden::clock::Deadline;
 use loopwarden::exit_code;
 
 use crate::broker::Broker;
-use crate::fleet::Dice;
+use crate::fleet::{Dice, Fleet};
+use crate::guards::Guards;
+use crate::people::{Ends, People, SENT_MAX, watch_topics};
 use crate::process::Process;
 use crate::report::Run;
 use crate::scenario::{Exit, Scenario};
 use crate::victims::{Group, Victims};
+use crate::world::World;
 use crate::{broker, number, process, report};
+
+const LOOK: Duration = Duration::from_millis(10);
+/// An event of the fleet takes no more of its time, in the mean; and all of it is past, also on a clock that has jumped back. Ms.
+const EVENT_MS: i64 = 8;
+const AGO_MS: i64 = 3 * 3_600_000;
+/// Guards of a group.
+const GUARDS: usize = 2;
+/// Stops that end by themselves do so by the clock of a guard, long before the fleet's time is there.
+const ENDS: Ends = Ends { min_ms: 1_500, more_ms: 3_000 };
 
 /// How long a run is.
 #[derive(Debug, Clone)]
@@ -134,7 +147,10 @@ pub(crate) fn run(plan: &Plan) -> Option<Run> {
         Some(broker) => broker.bootstrap.clone(),
         None => broker::bootstrap()?.to_owned(),
     };
-    let mut scenario = Scenario::new(&bootstrap, "chaos", plan.seed, plan.partitions);
+    // Guards go by the clock: a stop of the fleet's time must not be over.
+    let begin_ms = clock::now_ms() - AGO_MS - plan.events as i64 * EVENT_MS;
+    let fleet = Fleet::beginning(plan.seed, begin_ms, 1);
+    let mut scenario = Scenario::on(World::new(&bootstrap, plan.partitions), "chaos", fleet, plan.partitions);
     let programs = plan.programs(&scenario.root);
     scenario.is_mixed = programs.len() > 1;
     scenario.program.clone_from(&programs[0]);
@@ -143,7 +159,13 @@ pub(crate) fn run(plan: &Plan) -> Option<Run> {
     }
     let step = plan.events / (plan.kills + 1);
     let target = Arc::new(AtomicU64::new(step));
-    let feeder = scenario.feeder.take().expect("a feeder").follow(Arc::clone(&target), plan.events, scenario.audit());
+    let (submit, acts) = sync_channel(SENT_MAX);
+    let feeder = scenario.feeder.take().expect("a feeder").follow(Arc::clone(&target), plan.events, scenario.audit(), acts);
+    let guards = Guards::of_topic(&scenario.root, &programs[programs.len() - 1], &scenario.world.options, GUARDS);
+    let mut guards = guards.disturbed(plan.seed, plan.pause_ms * 2);
+    let (options, partitions) = (scenario.world.options.clone(), plan.partitions);
+    let watch = move |shared, answering| watch_topics(&options, partitions, &shared, answering);
+    let people = People::start(plan.seed, Some(ENDS), &guards.places(), submit, watch);
     let starts = vec![0; programs.len()];
     let mut group = Killed { scenario, broker, programs, starts };
     let mut victims = Victims::new(&mut group, plan.seed ^ 0xc4a05, plan.pause_ms);
@@ -152,7 +174,8 @@ pub(crate) fn run(plan: &Plan) -> Option<Run> {
         let pause = Deadline::after(Duration::from_millis(victims.pause_ms()));
         while !pause.is_over() {
             victims.tend(&mut group);
-            std::thread::park_timeout(Duration::from_millis(10));
+            guards.tend();
+            std::thread::park_timeout(LOOK);
         }
         if victims.now_ms() > told_ms + 15_000 {
             told_ms = victims.now_ms();
@@ -173,6 +196,13 @@ pub(crate) fn run(plan: &Plan) -> Option<Run> {
         }
         target.store((step * (victims.kills + 1)).min(plan.events), Ordering::Release);
     }
+    guards.calm();
+    people.end();
+    while !people.have_acted() {
+        victims.tend(&mut group);
+        std::thread::park_timeout(LOOK);
+    }
+    let judged = people.finish();
     target.store(plan.events, Ordering::Release);
     let killed_ms = victims.now_ms();
     println!("{:>4} s: calm", killed_ms / 1_000);
@@ -184,18 +214,22 @@ pub(crate) fn run(plan: &Plan) -> Option<Run> {
     let told =
         report::TOLD.map(|(name, words)| (name, scenario.processes.iter().map(|process| process.told(words)).sum::<usize>()));
     let exits = std::mem::take(&mut scenario.exits);
-    let (produced, written) = (scenario.produced(), scenario.written());
+    let (produced, acted, written) = (scenario.produced(), scenario.acted(), scenario.written());
     let backlog_max = scenario.feeder.as_ref().map_or(0, |feeder| feeder.backlog_max);
     let root = scenario.root.clone();
     let mut verdict = scenario.verify();
     let unknown = exits.iter().filter(|exit| !is_documented(exit));
     verdict.problems.extend(unknown.map(|exit| ("exit", format!("{} ended with {}: {:?}", exit.name, exit.status, exit.said))));
+    verdict.problems.extend(judged.problems().into_iter().map(|words| ("act", words)));
     let run = Run {
         plan: plan.clone(),
         kills: victims.kills,
+        guards_killed: guards.kills,
+        judged,
         starts: (programs.len() > 1).then(|| (starts[0], starts[1])),
         done: victims.rows(),
         produced,
+        acted,
         written,
         backlog_max,
         killed_ms,
@@ -206,8 +240,8 @@ pub(crate) fn run(plan: &Plan) -> Option<Run> {
         verdict,
     };
     // The disks are in the way of the folder.
-    drop((victims, broker));
-    if run.verdict.problems.is_empty() {
+    drop((victims, guards, broker));
+    if run.is_good() {
         process::remove(&root);
     }
     Some(run)

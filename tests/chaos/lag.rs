@@ -1,5 +1,6 @@
 //! Partitions that lag: real events of months, sorted by time, fed within a minute, while processes die every one to two seconds. What the
-//! partitions have read then lies days of event time apart. The commands must be those of a replay of the same topic, each once.
+//! partitions have read then lies days of event time apart. Operators stop agents and release them meanwhile, somebody answers commands,
+//! and budgets are used up. The commands must be those of a replay of the same topic, each once.
 //!
 //! `LOOPWARDEN_LAG_RUNS` says how many runs (`make lag`), `LOOPWARDEN_LAG_EVENTS` how many events each. The events are in
 //! `../shared/data`; where they are not, it is skipped. `LOOPWARDEN_CHAOS_OLD` names an earlier program to be run instead.
@@ -7,18 +8,23 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use std::{fmt, fs, io, thread};
 
+use loopwarden::clock;
 use loopwarden::clock::{Deadline, Stopwatch};
 use loopwarden::event::{EventTime, Stage, TaskId, partition_of};
 use loopwarden::log::kafka::TopicNames;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::feeder::Between;
 use crate::fleet::Dice;
+use crate::people::{Answering, SENT_MAX, Shared, watch_topics};
 use crate::process::{Process, this_program};
+use crate::report;
 use crate::world::{PATIENCE, World};
 
 const PARTITIONS: u32 = 12;
@@ -33,6 +39,13 @@ const STANDSTILL: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(5);
 const POLICY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chaos/lag.toml");
 
+/// One event of so many comes with an act of an operator.
+const ACTED: u64 = 60;
+/// Stops at a time.
+const STOPPED_MAX: usize = 20;
+/// How long they last at most, by the clock. Milliseconds.
+const STOP_MS: i64 = 86_400_000;
+
 /// An event: session, JSON.
 type Event = (String, String);
 
@@ -44,6 +57,9 @@ struct Run {
     live: usize,
     of_swarms: usize,
     replayed: usize,
+    /// Stops and releases, and answers to commands.
+    acts: usize,
+    answers: u64,
     doubled: usize,
     /// Of the replay, not of the live run.
     missing: Vec<String>,
@@ -60,11 +76,11 @@ impl Run {
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, events, kills, live, of_swarms, replayed, doubled, missing, more, took } = self;
+        let Self { seed, events, kills, live, of_swarms, replayed, acts, answers, doubled, missing, more, took } = self;
         write!(
             f,
-            "lag, seed {seed}: {events} events, {kills} kills, {live} commands, {of_swarms} of them to swarms; a replay gives {replayed}; \
-             {doubled} doubled, {} differ; {} s",
+            "lag, seed {seed}: {events} events, {acts} stops and releases, {answers} answers, {kills} kills, {live} commands, {of_swarms} of them to \
+             swarms; a replay gives {replayed}; {doubled} doubled, {} differ; {} s",
             missing.len() + more.len(),
             took.as_secs()
         )?;
@@ -80,13 +96,53 @@ pub(crate) fn runs(bootstrap: &str, runs: u64, events: Option<u64>) -> bool {
         return true;
     }
     let events = read(&path, events.map_or(EVENTS, |events| events as usize)).expect("recorded events");
-    let mut is_good = true;
+    let mut page = Page { asked: runs, runs: Vec::new() };
     for seed in 1..=runs {
         let run = run(bootstrap, &events, seed);
         println!("{run}");
-        is_good &= run.is_good();
+        page.runs.push(run);
     }
-    is_good
+    report::keep("-lag", &page.to_string());
+    page.is_good()
+}
+
+/// All runs, as they are kept.
+struct Page {
+    asked: u64,
+    runs: Vec<Run>,
+}
+
+impl Page {
+    fn is_good(&self) -> bool {
+        self.runs.iter().all(Run::is_good)
+    }
+}
+
+impl fmt::Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let title = if self.is_good() { "the same commands" } else { "FAILED" };
+        writeln!(f, "# Partitions that lag, with stops, answers and budgets: {title}\n")?;
+        writeln!(f, "    LOOPWARDEN_LAG_RUNS={} cargo test --release --locked --test chaos\n", self.asked)?;
+        writeln!(
+            f,
+            "{}, {}; {PROCESSES} processes of {LANES} lanes, {PARTITIONS} partitions\n",
+            report::now(),
+            report::machine()
+        )?;
+        writeln!(
+            f,
+            "| seed | events | stops, releases | answers | `kill -9` | commands | to swarms | a replay gives | doubled | differ |"
+        )?;
+        writeln!(f, "|---|---|---|---|---|---|---|---|---|---|")?;
+        for Run { seed, events, kills, live, of_swarms, replayed, acts, answers, doubled, missing, more, .. } in &self.runs {
+            let differ = missing.len() + more.len();
+            writeln!(
+                f,
+                "| {seed} | {events} | {acts} | {answers} | {kills} | {live} | {of_swarms} | {replayed} | **{doubled}** | **{differ}** |"
+            )?;
+        }
+        Ok(())
+    }
 }
 
 fn read(path: &Path, count: usize) -> io::Result<Vec<Event>> {
@@ -142,6 +198,11 @@ impl Lag {
     }
 
     fn feed(&mut self, (session, json): &Event) {
+        self.write(session, json);
+    }
+
+    /// Writes an event under its key.
+    fn write(&mut self, session: &str, json: &str) {
         let partition = partition_of(session.as_bytes(), PARTITIONS);
         let topic = self.world.options.topics.input.clone();
         let record = BaseRecord::to(&topic).partition(partition as i32).key(session.as_bytes()).payload(json.as_bytes());
@@ -170,6 +231,53 @@ impl Lag {
     }
 }
 
+/// Operators who act between recorded events: whom they have stopped, and how often they have acted.
+struct Acting {
+    dice: Dice,
+    stopped: Vec<Value>,
+    acts: usize,
+}
+
+impl Acting {
+    /// An act that may come with an event: a stop of whom it is about, or the release of somebody who is stopped.
+    fn act(&mut self, (session, json): &Event) -> Option<(String, String)> {
+        if self.dice.below(ACTED) != 0 {
+            return None;
+        }
+        self.acts += 1;
+        let event: Value = serde_json::from_str(json).expect("an event");
+        let (id, actor) = (format!("act-{}", self.acts), json!({ "actor": "operator" }));
+        let mut act = if self.stopped.len() > STOPPED_MAX || (!self.stopped.is_empty() && self.dice.below(2) == 0) {
+            let at = self.dice.below(self.stopped.len() as u64) as usize;
+            let mut act = self.stopped.swap_remove(at);
+            act["kind"] = "release".into();
+            act["until"].take();
+            act
+        } else {
+            let mut act = json!({ "kind": "stop", "until": clock::now_ms() + STOP_MS, "reason": format!("drill {}", self.acts) });
+            let (swarm, agent, tenant) = (&event["swarm_id"], &event["agent"]["id"], &event["tenant"]);
+            let (scope, key) = match self.dice.below(5) {
+                1 if agent.is_string() => ("agent", agent.as_str()),
+                2 if swarm.is_string() => ("swarm", swarm.as_str()),
+                3 if tenant.is_string() => ("tenant", tenant.as_str()),
+                4 => ("all", Some("*")),
+                _ => ("session", Some(session.as_str())),
+            };
+            act["scope"] = scope.into();
+            act["session_id"] = key.into();
+            for (name, value) in [("agent", &event["agent"]), ("swarm_id", swarm), ("tenant", tenant)] {
+                if !value.is_null() && scope != "all" {
+                    act[name] = value.clone();
+                }
+            }
+            self.stopped.push(act.clone());
+            act
+        };
+        (act["id"], act["time"], act["labels"]) = (id.into(), event["time"].clone(), actor);
+        Some((act["session_id"].as_str()?.to_owned(), act.to_string()))
+    }
+}
+
 fn run(bootstrap: &str, events: &[Event], seed: u64) -> Run {
     let watch = Stopwatch::start();
     let mut dice = Dice::new(seed ^ 0x1a6);
@@ -185,12 +293,24 @@ fn run(bootstrap: &str, events: &[Event], seed: u64) -> Run {
     let mut kills = 0;
     let mut next_kill = Deadline::after(Duration::from_millis(1_000 + dice.below(1_000)));
     let mut down: Vec<(usize, Deadline)> = Vec::new();
+    let mut acting = Acting { dice: Dice::new(seed ^ 0xac7), stopped: Vec::new(), acts: 0 };
+    let (submit, answers) = sync_channel(SENT_MAX);
+    let (shared, options) = (Shared::default(), lag.world.options.clone());
+    let (looked, answering) = (shared.clone(), Answering::new(submit, seed));
+    let watcher = thread::spawn(move || watch_topics(&options, PARTITIONS, &looked, answering));
     for (at, event) in events.iter().enumerate() {
         let due = FEED.mul_f64(at as f64 / events.len() as f64);
         while fed.elapsed() < due {
             thread::park_timeout(LOOK);
         }
         lag.feed(event);
+        if let Some((key, act)) = acting.act(event) {
+            lag.write(&key, &act);
+        }
+        for Between { key, make, .. } in answers.try_iter() {
+            let text = make(time_of(event));
+            lag.write(&key, &text);
+        }
         if next_kill.is_over() {
             let victim = dice.below(PROCESSES as u64) as usize;
             if down.iter().all(|(at, _)| *at != victim) {
@@ -208,6 +328,8 @@ fn run(bootstrap: &str, events: &[Event], seed: u64) -> Run {
     for (back, _) in down {
         lag.processes[back].start();
     }
+    shared.blind();
+    watcher.join().expect("the watcher");
     lag.producer.flush(PATIENCE).expect("delivered");
     let ends = lag.ends.clone();
     lag.settle(Stage::Session, &ends);
@@ -216,6 +338,7 @@ fn run(bootstrap: &str, events: &[Event], seed: u64) -> Run {
         sums.insert(record.partition as u32, record.offset as u64 + 1);
     }
     lag.settle(Stage::Swarm, &sums);
+    let answered = shared.ledger().answers;
     let mut live: BTreeMap<String, (u32, String)> = BTreeMap::new();
     for command in lag.world.values(&lag.world.options.topics.commands) {
         let (id, words) = described(&command);
@@ -232,6 +355,8 @@ fn run(bootstrap: &str, events: &[Event], seed: u64) -> Run {
         live: live.len(),
         of_swarms: live.values().filter(|(_, words)| words.contains("swarm")).count(),
         replayed: replayed.len(),
+        acts: acting.acts,
+        answers: answered,
         doubled: live.values().filter(|(times, _)| *times > 1).count(),
         missing: replayed
             .iter()
@@ -249,6 +374,12 @@ fn run(bootstrap: &str, events: &[Event], seed: u64) -> Run {
         let _ = fs::remove_dir_all(&root);
     }
     run
+}
+
+/// Event time of a recorded event. Unix ms.
+fn time_of((_, json): &Event) -> i64 {
+    let event: Value = serde_json::from_str(json).expect("an event");
+    event["time"].as_str().and_then(EventTime::parse_rfc3339).expect("a time").0
 }
 
 /// Id of a command, and a few words about it.

@@ -191,7 +191,8 @@ impl Outcome {
             found.push(format!("{task}: output {} differs\n  expected {expected}\n  found    {ours}", at + 1));
         }
         // When a sum is judged depends on the cut, and so does when a swarm's row ends (rule W4).
-        let differs = |key: &[u8]| key.starts_with(b"agent") && self.rows.get(key) != expected.rows.get(key);
+        let is_of_input = |key: &[u8]| key.starts_with(b"agent") || key.starts_with(b"stop");
+        let differs = |key: &[u8]| is_of_input(key) && self.rows.get(key) != expected.rows.get(key);
         let rows: Vec<&Vec<u8>> = self.rows.keys().chain(expected.rows.keys()).filter(|key| differs(key)).collect();
         if let Some(example) = rows.first() {
             let text =

@@ -20,6 +20,8 @@ use crate::outcome::{Outcome, Spill, read_output};
 /// What the processes of the kill loop are told, too.
 pub(crate) const LATENESS_MS: i64 = 1_000;
 
+const EPISODE_OF: &str = "@episode-of:";
+
 /// A record as it is handed over.
 #[derive(Debug, Clone)]
 struct Given {
@@ -46,6 +48,8 @@ struct Straight<I> {
     staged: Vec<Output>,
     outcome: Rc<RefCell<Outcome>>,
     content: Content,
+    /// Episodes by the events that have triggered their commands, where answers name those.
+    episodes: Option<BTreeMap<String, String>>,
 }
 
 /// What of an output is compared: its id, and its bytes or a part of them.
@@ -60,6 +64,13 @@ pub(crate) struct Input<I> {
     pub(crate) app: String,
     pub(crate) policy: Arc<Policy>,
     pub(crate) lateness_ms: i64,
+    /// Answers name a command by the event that triggered it, since its episode is another one here. See [`episode_of`].
+    pub(crate) names_triggers: bool,
+}
+
+/// What stands in an answer for the episode of the command that an event has triggered.
+pub(crate) fn episode_of(trigger: &str) -> String {
+    format!("{EPISODE_OF}{trigger}@")
 }
 
 fn tasks(partitions: u32) -> Vec<TaskId> {
@@ -85,10 +96,29 @@ impl<I: Iterator<Item = Event>> Straight<I> {
         if let Some(sum) = self.sums.pop_front() {
             return Some(sum);
         }
-        let event = self.events.next()?;
+        let mut event = self.events.next()?;
+        let named = self.episodes.as_ref().zip(event.value.as_deref());
+        if let Some(named) = named.and_then(|(episodes, value)| with_episode(episodes, value)) {
+            event.value = Some(named);
+        }
         let (task, offset) = self.place(Stage::Session, event.session.as_bytes());
         Some(Given { task, offset, key: event.session.into_bytes(), value: event.value, timestamp_ms: event.timestamp_ms })
     }
+}
+
+/// An answer with the episode of the command that it names by its trigger; none where it names none.
+fn with_episode(episodes: &BTreeMap<String, String>, value: &[u8]) -> Option<Vec<u8>> {
+    let (head, rest) = std::str::from_utf8(value).ok()?.split_once(EPISODE_OF)?;
+    let (trigger, tail) = rest.split_once('@')?;
+    Some(format!("{head}{}{tail}", episodes.get(trigger).map_or("none", String::as_str)).into_bytes())
+}
+
+/// Episode and trigger of a command that can be answered.
+fn answerable(value: &[u8]) -> Option<(String, String)> {
+    let command: serde_json::Value = serde_json::from_slice(value).ok()?;
+    let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
+    let is_lifted = command["action"] == "unblock";
+    Some((text(&command["trigger"]["event_id"])?, text(&command["episode"])?)).filter(|_| !is_lifted)
 }
 
 impl<I: Iterator<Item = Event>> Log for Straight<I> {
@@ -144,6 +174,9 @@ impl<I: Iterator<Item = Event>> Log for Straight<I> {
         for output in std::mem::take(&mut self.staged) {
             match output.destination {
                 Destination::Commands | Destination::DeadLetters { .. } => {
+                    if let (Some(episodes), Some(value)) = (&mut self.episodes, &output.value) {
+                        episodes.extend(answerable(value));
+                    }
                     let timestamp_ms = output.timestamp_ms.max(1);
                     let read = read_output(&output.key, output.value.as_deref(), &output.headers, timestamp_ms);
                     let read = read.expect("an output names its task and ordinal");
@@ -204,7 +237,7 @@ impl<I: Iterator<Item = Event>> Log for Straight<I> {
 
 /// Families whose bytes are a function of the input alone: of the swarm stage what depends on the cut is left out by its hash.
 pub(crate) const FAMILIES: &[KeyFamily] =
-    &[KeyFamily::Position, KeyFamily::Head, KeyFamily::Page, KeyFamily::Timer, KeyFamily::Swarm];
+    &[KeyFamily::Position, KeyFamily::Head, KeyFamily::Page, KeyFamily::Timer, KeyFamily::Swarm, KeyFamily::Stop];
 /// The same without what names the policy that decides, by a hash over all settings there are: another program may know another one.
 pub(crate) const FAMILIES_OF_ANY_PROGRAM: &[KeyFamily] = &[KeyFamily::Page, KeyFamily::Timer];
 
@@ -215,7 +248,7 @@ pub(crate) fn run<I: Iterator<Item = Event> + 'static>(
     spill: Spill,
     content: Content,
 ) -> Outcome {
-    let Input { events, partitions, topics, app, policy, lateness_ms } = input;
+    let Input { events, partitions, topics, app, policy, lateness_ms, names_triggers } = input;
     let outcome = Rc::new(RefCell::new(Outcome { spill: Some(spill), ..Outcome::default() }));
     let log = Straight {
         events,
@@ -231,6 +264,7 @@ pub(crate) fn run<I: Iterator<Item = Event> + 'static>(
         staged: Vec::new(),
         outcome: Rc::clone(&outcome),
         content,
+        episodes: names_triggers.then(BTreeMap::new),
     };
     let settings = Arc::new(LaneSettings {
         mode: ProcessMode::Live,

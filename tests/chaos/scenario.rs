@@ -17,6 +17,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::auditor::{Audit, Auditor};
 use crate::feeder::Feeder;
+use crate::fleet::Fleet;
 use crate::outcome::{Outcome, Spill};
 use crate::process::{Process, remove, this_program};
 use crate::reference;
@@ -79,15 +80,15 @@ pub(crate) struct Verdict {
 
 impl Scenario {
     pub(crate) fn new(bootstrap: &str, name: &str, seed: u64, partitions: u32) -> Self {
-        Self::on(World::new(bootstrap, partitions), name, seed, partitions)
+        Self::on(World::new(bootstrap, partitions), name, Fleet::new(seed), partitions)
     }
 
     /// On topics that are there.
-    pub(crate) fn on(world: World, name: &str, seed: u64, partitions: u32) -> Self {
+    pub(crate) fn on(world: World, name: &str, fleet: Fleet, partitions: u32) -> Self {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("processes-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         let auditor = Some(Auditor::start(&world.options, partitions, Spill::new(&root, "found")));
-        let feeder = Some(Feeder::new(&world, partitions, seed));
+        let feeder = Some(Feeder::new(&world, partitions, fleet));
         let program = this_program();
         Self {
             world,
@@ -191,6 +192,11 @@ impl Scenario {
         self.feeder.as_ref().map_or(0, |feeder| feeder.produced)
     }
 
+    /// How many of people were, beside those.
+    pub(crate) fn acted(&self) -> u64 {
+        self.feeder.as_ref().map_or(0, |feeder| feeder.acted)
+    }
+
     /// How many events the input has, once that is settled.
     pub(crate) fn written(&self) -> u64 {
         self.ends.values().sum()
@@ -233,7 +239,7 @@ impl Scenario {
         let deadline = Deadline::after(PATIENCE);
         loop {
             self.ends = (0..self.partitions).map(|partition| (partition, end(partition))).collect();
-            let (written, produced) = (self.written(), self.produced());
+            let (written, produced) = (self.written(), self.produced() + self.acted());
             if written >= produced {
                 return;
             }
@@ -321,6 +327,7 @@ impl Scenario {
             app: self.world.options.app.clone(),
             policy: Arc::new(policy.expect("a policy")),
             lateness_ms: LATENESS_MS,
+            names_triggers: false,
         };
         let mut expected = reference::run(input, compared, Spill::new(&self.root, "expected"), |id, bytes| (id, bytes));
         if is_mixed {

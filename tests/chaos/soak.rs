@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use loopwarden::clock;
@@ -45,7 +46,8 @@ pub(crate) fn run(bootstrap: &str, minutes: u64) -> Soak {
     }
     let events = minutes * 60 * RATE;
     let target = Arc::new(AtomicU64::new(0));
-    let feeder = scenario.feeder.take().expect("a feeder").follow(Arc::clone(&target), events, scenario.audit());
+    let feeder =
+        scenario.feeder.take().expect("a feeder").follow(Arc::clone(&target), events, scenario.audit(), sync_channel(0).1);
     let series = |at| Series::new(format!("{at}"), minutes * 60_000);
     let (mut watched, mut lag) = ((0..WATCHED).map(series).collect::<Vec<_>>(), Vec::new());
     let (mut disturbed, mut thaw_at_ms, mut next) = (0, None, Deadline::after(SAMPLE_EVERY));

@@ -61,12 +61,24 @@ def loop(shell, session):
 
 def act(shell):
     """What whoever is woken at night types, and what a person answers to a command."""
-    page = "src/docs/operations.md"
+    page = "src/docs/operate.md"
+    # A check is answered when its event is judged.
+    event = '{"id":"a1","kind":"tool","session_id":"of-acme","tenant":"acme","tool":"Read","args":{},"outcome":"ok"}'
+    shell.type("curl -s http://127.0.0.1:9464/v1/check -H 'content-type: application/json' -d '{\"event\":%s,\"deadline_ms\":10000}'" % event, parts=['"recorded":true'])
+    looping, calls, tail = typed.the(page, "loopwarden sessions --looping", "loopwarden sessions --sort calls", "loopwarden tail --since 1h")
+    shell.type(looping, parts=["in-live", "blocked"])
+    shell.type(calls, parts=["1 agent of 1 looked at", "of-acme", "running"])
+    shell.type(tail, parts=["in-live", "block"])
     stop = "loopwarden stop --tenant acme "
-    dry, stop, release = typed.the(page, stop + "--dry-run", stop + "--reason", "loopwarden release --tenant acme")
-    shell.type(dry, parts=["would be stopped: 0 agents"])
+    dry, stop, stopped = typed.the(page, stop + "--dry-run", stop + "--reason", "loopwarden sessions --stopped")
+    shell.type(dry, parts=["would be stopped: 1 agent that"])
     shell.type(stop, parts=["in force"])
+    shell.type(stopped, parts=["of-acme", "stopped", "tenant acme"])
+    release, acts = typed.the(page, "loopwarden release --tenant acme", "loopwarden tail --since 1d")
     shell.type(release, parts=["done"])
+    shell.type(acts, parts=["runaway fan-out", "fixed in 4.2", "[stop]", "[release]"])
+    shell.type(stopped, parts=["0 agents of"])
+    page = "src/docs/operations.md"
     commands_so_far = shell.type("curl -s 'http://127.0.0.1:9464/v1/commands?after=0&wait=0s&session_id=in-live'")
     episode = commands_so_far.split('"episode":"')[1].split('"')[0]
     answer = "loopwarden answer EPISODE --session s-42 "

@@ -9,7 +9,7 @@ use loopwarden::event::{EventTime, Stage, partition_of};
 use loopwarden::policy::{Per, Policy, Used};
 use loopwarden::store::report::{SwarmRecord, report_key};
 use loopwarden::store::{KeyFamily, StateStore, swarm};
-use loopwarden::task::{CommitTrigger, Order};
+use loopwarden::task::{CommitTrigger, LaneSettings, Order};
 use loopwarden_guard::{Check, Client, Decision, Guard, Knowledge, Options, Source};
 use loopwarden_sim::{Faults, MemoryTopic};
 use serde_json::value::RawValue;
@@ -112,6 +112,38 @@ fn reload(world: &mut TestWorld, policy: &Arc<Policy>) {
 }
 
 const CALLS: &str = "scope = \"tenant\"\nmode = \"block\"\ncalls = 10\nnudge_share = 0.9";
+
+/// A call of an agent that another one has started.
+fn child(root: &str) -> Value {
+    json!({ "agent": { "root_id": root } })
+}
+
+#[test]
+fn each_tree_has_the_budget_by_itself_and_all_its_agents_are_bound() {
+    let mut world = direct(&budgets(&[
+        "scope = \"tenant\"\nper = \"tree\"\nmode = \"block\"\ncalls = 10\nwarn_share = 0.0\nnudge_share = 0.0",
+    ]));
+    world.start("a", 1);
+    // Ten agents of one tree in as many sessions, five of another, and as many that are in none.
+    for id in 0..10 {
+        make(&world, &format!("one{id}"), id, START_MS + id as i64, &child("boss"));
+    }
+    for id in 0..5 {
+        make(&world, &format!("two{id}"), id, START_MS + id as i64, &child("other"));
+        make(&world, "alone", id, START_MS + id as i64, &json!({}));
+    }
+    settle(&mut world);
+    assert_eq!(steps(&world), expected(&[("block block live", 1)]));
+    let (_, block) = told(&world).pop().unwrap();
+    let group = json!({ "kind": "tree", "name": "boss", "by": "budget/b0/tree" });
+    assert_eq!(block["scope"], json!({ "kind": "group", "group": group }));
+    let now = EventTime(START_MS + 1_000);
+    let mut guard = guard(&world, now);
+    let is_bound = |guard: &mut Guard, session: &str, more: &Value| is_refused(guard, &call(session, 99, START_MS, more), now);
+    assert!(is_bound(&mut guard, "new", &child("boss")) && is_bound(&mut guard, "boss", &json!({})), "the root too");
+    assert!(is_bound(&mut guard, "new", &json!({ "agent": { "parent_id": "boss" } })), "whom the root started");
+    assert!(!is_bound(&mut guard, "new", &child("other")) && !is_bound(&mut guard, "alone", &json!({})));
+}
 
 #[test]
 fn people_are_warned_the_agents_nudged_then_blocked_to_the_end_of_the_window() {
@@ -327,6 +359,52 @@ fn a_raised_budget_lifts_its_block_at_once_and_goes_on_from_its_sum() {
 }
 
 #[test]
+fn a_session_whose_budget_is_used_up_stays_blocked_however_long_it_pauses() {
+    let mut world = direct(&budgets(&["scope = \"tenant\"\nper = \"session\"\nmode = \"block\"\ncalls = 3"]));
+    world.start("a", 1);
+    for id in 0..3 {
+        make(&world, "s", id, START_MS + id as i64, &json!({}));
+    }
+    settle(&mut world);
+    let now = EventTime(START_MS + 2 * DAY_MS);
+    let mut guard = guard(&world, EventTime(START_MS + 3));
+    assert!(is_refused(&mut guard, &call("s", 9, now.0, &json!({})), now));
+    assert!(!is_refused(&mut guard, &call("other", 9, now.0, &json!({})), now));
+    let (_, block) = told(&world).pop().unwrap();
+    let of = |field: &str| EventTime::parse_rfc3339(block[field].as_str().unwrap()).unwrap();
+    assert_eq!(of("expires_at").0 - of("issued_at").0, 7 * DAY_MS);
+}
+
+#[test]
+fn a_process_that_dies_within_a_comparison_of_budgets_begins_it_anew() {
+    const AGENTS: usize = 40;
+    let of = |calls: u32| {
+        let table = format!("scope = \"agent\"\nmode = \"block\"\ncalls = {calls}\nwarn_share = 0.0\nnudge_share = 0.0");
+        policy("default", &budgets(&[&table]))
+    };
+    let mut world = world((1, 1), of(2), LaneSettings { overlay_bytes_max: 4_096, ..settings(TIMED) });
+    world.start("a", 1);
+    for id in 0..2 * AGENTS {
+        let agent = json!({ "agent": { "id": format!("a{}", id % AGENTS) } });
+        make(&world, &format!("s{}", id % AGENTS), id, START_MS + id as i64, &agent);
+    }
+    settle(&mut world);
+    let count = |world: &TestWorld, action: &str| told(world).iter().filter(|(_, command)| command["action"] == action).count();
+    assert_eq!(count(&world, "block"), AGENTS);
+    world.policy = of(3);
+    world.restart(0);
+    while count(&world, "unblock") == 0 {
+        world.turn(0, 0);
+        world.broker.advance(1);
+    }
+    assert!(count(&world, "unblock") < AGENTS, "the whole comparison was one commit");
+    world.restart(0);
+    compared(&mut world);
+    assert_eq!(count(&world, "unblock"), AGENTS, "nobody uses anything any more: who is not compared stays blocked");
+    ids(&world);
+}
+
+#[test]
 fn a_budget_is_exceeded_by_no_more_than_what_is_on_its_way() {
     const LIMIT: usize = 120;
     let table = format!("scope = \"tenant\"\nmode = \"block\"\ncalls = {LIMIT}\nwarn_share = 0.0");
@@ -479,10 +557,16 @@ fn a_budget_that_makes_no_sense_is_an_error_with_its_place() {
         ("scope = \"tenant\"", "budget[0].name must be a text"),
         ("name = \"a/b\"\nscope = \"tenant\"", "budget[0].name holds \"a/b\", but must hold no /"),
         ("name = \"a\"", "budget[0].scope must be a text"),
-        ("name = \"a\"\nscope = \"world\"", "budget[0].scope is \"world\", but must be one of: agent, swarm, tenant, label:KEY"),
+        (
+            "name = \"a\"\nscope = \"world\"",
+            "budget[0].scope is \"world\", but must be one of: agent, tree, swarm, tenant, label:KEY",
+        ),
         ("name = \"a\"\nscope = \"label:a=b\"", "budget[0].scope is \"label:a=b\""),
         ("name = \"a\"\nscope = \"agent\"\nper = \"session\"", "set detectors.budget"),
-        ("name = \"a\"\nscope = \"tenant\"\nper = \"year\"", "budget[0].per is \"year\", but must be one of: session, minute"),
+        (
+            "name = \"a\"\nscope = \"tenant\"\nper = \"year\"",
+            "budget[0].per is \"year\", but must be one of: session, tree, minute",
+        ),
         ("name = \"a\"\nscope = \"tenant\"\nnames = []", "budget[0].names is empty, but must name somebody"),
         ("name = \"a\"\nscope = \"tenant\"\nnames = [\"a*b\"]", "a * may only stand at the end"),
         ("name = \"a\"\nscope = \"tenant\"\ncalls = -1", "budget[0].calls is -1, but must be at least 0"),

@@ -6,6 +6,7 @@ mod hook;
 mod hook_answering;
 mod init;
 mod input;
+mod learn;
 mod logs;
 mod mapping;
 mod reports;
@@ -95,7 +96,7 @@ fn help_is_an_answer_and_a_wrong_word_is_not() {
 
 #[test]
 fn every_command_explains_itself_with_examples_where_they_help() {
-    for command in ["run", "demo", "replay", "tune", "test", "check", "doctor"] {
+    for command in ["run", "demo", "replay", "labels", "learn", "tune", "test", "check", "doctor"] {
         let help = stdout(&expect(&[command, "--help"], exit_code::DONE));
         assert!(help.contains("Example"), "{command}: {help}");
     }

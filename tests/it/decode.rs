@@ -62,7 +62,7 @@ fn every_field_is_carried() {
     let source = with(
         "tool_result",
         &format!(
-            r#""v":1,"tenant":"acme","swarm_id":"w","agent":{{"id":"x","parent_id":"p","name":"n","type":"t","model":"m","framework":"f","other":[]}},
+            r#""v":1,"tenant":"acme","swarm_id":"w","agent":{{"id":"x","parent_id":"p","root_id":"r","name":"n","type":"t","model":"m","framework":"f","other":[]}},
             "time":"2026-11-21T20:00:02.5Z","seq":7,"turn":3,"tool":"t","call_id":"c","result_sha256":"{hash}","result_bytes":12,
             "error":{{"type":"timeout","message":"sp\u00e4t","exit_code":-1}},"duration_ms":1.5,"state":"tree","command_id":"C",
             "usage":{{"input_tokens":10,"output_tokens":20,"cost_usd":0.0123456}},"labels":{{"team":"a"}},
@@ -79,6 +79,7 @@ fn every_field_is_carried() {
     assert_eq!((event.usage.input_tokens, event.usage.output_tokens, event.usage.cost_micro_usd), (10, 20, 12_346));
     assert_eq!(event.labels, [("team".into(), "a".into())]);
     assert!(event.traceparent.is_some());
+    assert_eq!((event.parent_id.as_deref(), event.root_id.as_deref()), (Some("p"), Some("r")));
     let EventKind::ToolResult(result) = event.kind else { panic!("{:?}", event.kind) };
     assert_eq!(result.result, Content::Sha256([0xAB; 32]));
     assert_eq!((result.tool.as_deref(), result.call_id.as_deref(), result.outcome), (Some("t"), Some("c"), Outcome::Error));
@@ -86,6 +87,19 @@ fn every_field_is_carried() {
         (result.error_type.as_deref(), result.error_message.as_deref(), result.exit_code),
         (Some("timeout"), Some("spät"), Some(-1))
     );
+}
+
+#[test]
+fn an_agent_is_in_the_tree_of_its_root_else_of_its_parent_else_of_its_session() {
+    for (agent, tree) in [
+        (r#"{"id":"x"}"#, "s"),
+        (r#"{"id":"x","parent_id":"p"}"#, "p"),
+        (r#"{"id":"x","parent_id":"main"}"#, "s"),
+        (r#"{"id":"x","parent_id":"p","root_id":"r"}"#, "r"),
+    ] {
+        let source = with("progress", &format!(r#""agent":{agent}"#));
+        assert_eq!(decoded(&source).tree(), tree, "{agent}");
+    }
 }
 
 #[test]
@@ -494,6 +508,8 @@ fn judged() -> Vec<(bool, Value)> {
         json!({"agent": "main"}),
         json!({"agent": {"id": ""}}),
         json!({"agent": {"parent_id": 5}}),
+        json!({"agent": {"root_id": ""}}),
+        json!({"kind": "stop", "scope": "tree", "reason": "r", "until": 1, "agent": {"id": "x"}}),
         json!({"agent": {"model": {}}}),
         json!({"time": true}),
         json!({"time": -1}),

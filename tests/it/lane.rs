@@ -351,6 +351,20 @@ fn what_loops_cost_is_counted_of_events_at_which_a_detector_that_may_speak_finds
         let stats = world.processes[0].lanes[0].as_ref().unwrap().stats();
         (stats.loop_tokens, stats.loop_cost_micro_usd)
     };
+    // What only answers show: the call that one belongs to is in the loop as well.
+    let of_answers = |records: &[Fed]| {
+        let overrides = serde_json::json!({ "only": ["outcome_repeat"], "detectors": { "outcome_repeat": { "mode": "nudge" } } });
+        let mut world = TestWorld::new(config(3), settings(TIMED));
+        world.policy = Arc::new(loopwarden::config::policy::load_with_overrides(RULES, &overrides).unwrap());
+        feed(&world.broker, records);
+        world.start("lw", 1);
+        assert!(world.settle());
+        let stats = world.processes[0].lanes[0].as_ref().unwrap().stats();
+        (stats.loop_calls, stats.loop_tokens, stats.usage_tokens)
+    };
+    let found = of_answers(&whole);
+    assert!(found.0 > 0 && found.1 == 100 * found.0 && found.2 == 400, "{found:?}");
+    assert_eq!(of_answers(&halves), found);
     for records in [whole.as_slice(), halves.as_slice()] {
         // The third call and the fourth.
         assert_eq!(spent("block", records), (200, 1_000_000));

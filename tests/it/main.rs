@@ -55,6 +55,8 @@ mod swarm_cases;
 mod tenants;
 mod tidy;
 mod transcript;
+mod trees;
+mod trial;
 mod trouble;
 mod upgrade;
 mod vectors;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use jsonschema::Validator;
 use loopwarden::http::routes::{Group, ROUTES, Route};
-use loopwarden_core::event::EventTime;
+use loopwarden_core::event::{EventTime, StopScope};
 use loopwarden_guard::{Answer, Check};
 use loopwarden_sources::Sessions;
 use loopwarden_sources::cloudevents::{self, Transport};
@@ -52,7 +52,12 @@ fn the_page_names_the_routes_of_agents_and_no_other() {
         routes.map(|route| (route.method.to_owned(), route.path.to_owned())).collect()
     };
     let of_agents = [Group::Checks, Group::Events];
-    assert_eq!(operations(&page), of(Route::is_of_process, &of_agents));
+    let mut known = of(Route::is_of_process, &of_agents);
+    // What people do about agents, by the same paths.
+    known.extend(of(Route::is_of_process, &[Group::Admin]).into_iter().filter(|(_, path)| path.starts_with("/v1/")));
+    // What else programs send: chats and pages of others that people answer in.
+    known.insert(("POST".to_owned(), "/v1/answers".to_owned()));
+    assert_eq!(operations(&page), known);
     let mut routes = of(Route::is_of_process, &[Group::Checks]);
     routes.extend(["traces", "logs", "metrics"].map(|signal| ("POST".to_owned(), format!("/v1/{signal}"))));
     assert_eq!(of(Route::is_of_guard, &of_agents), routes, "a guard beside an agent answers the same");
@@ -82,6 +87,51 @@ fn the_examples_are_what_the_program_reads_and_writes() {
         assert!(validator(&page, "Answer").is_valid(&answer), "{answer}");
         let read: Answer = serde_json::from_value(answer.clone()).expect("an answer");
         assert_eq!(serde_json::to_value(&read).expect("JSON"), answer);
+    }
+}
+
+/// The fields that a request may have are those of the page: each example is one, and the answer to it.
+#[test]
+fn the_examples_of_answers_are_requests() {
+    let page = page();
+    let post = &page["paths"]["/v1/answers"]["post"];
+    let examples = post["requestBody"]["content"]["application/json"]["examples"].as_object().expect("examples");
+    for example in examples.values() {
+        assert!(validator(&page, "PersonsAnswer").is_valid(&example["value"]), "{example}");
+    }
+    let answered = json!({ "id": "i", "answer": "right", "session_id": "s", "episode": "e", "until": null, "judged": true });
+    assert!(validator(&page, "TakenAnswer").is_valid(&answered));
+}
+
+#[test]
+fn a_stop_of_the_page_names_whom_its_scope_needs_and_the_end() {
+    let page = page();
+    let post = &page["paths"]["/v1/stops"]["post"]["requestBody"]["content"]["application/json"]["examples"];
+    let stop = validator(&page, "Stop");
+    for example in post.as_object().expect("examples").values() {
+        assert!(stop.is_valid(&example["value"]), "{example}");
+    }
+    for scope in StopScope::LIST {
+        let name = match scope {
+            StopScope::Session => "session_id",
+            StopScope::Agent => "agent_id",
+            StopScope::Tree => "root_id",
+            StopScope::Swarm => "swarm_id",
+            StopScope::Tenant => "tenant",
+            StopScope::All => "reason",
+        };
+        let good = json!({ "scope": scope.as_str(), name: "n", "reason": "r", "for": "7d", "fail": "closed", "id": "i", "dry_run": false });
+        assert!(stop.is_valid(&good), "{good}");
+        for field in [name, "reason", "for", "scope"] {
+            let mut bad = good.clone();
+            bad.as_object_mut().expect("an object").remove(field);
+            assert!(!stop.is_valid(&bad), "{bad}");
+        }
+        for (field, value) in [("for", json!("8d")), ("fail", json!("ajar")), ("more", json!(1)), (name, json!("a\u{7}"))] {
+            let mut bad = good.clone();
+            bad[field] = value;
+            assert!(!stop.is_valid(&bad), "{bad}");
+        }
     }
 }
 

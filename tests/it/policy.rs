@@ -70,7 +70,7 @@ fn the_default_profile_has_the_documented_values() {
         modes,
         [
             "off", "off", "off", "off", "off", "off", "off", "off", "off", "block", "off", "off", "off", "nudge", "off", "nudge",
-            "block", "block", "block", "off", "nudge", "off"
+            "block", "block", "block", "off", "nudge", "off", "nudge"
         ]
     );
     let detectors = &policy.detectors;

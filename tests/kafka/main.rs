@@ -12,6 +12,7 @@
     reason = "all of this binary is test code; the lints' own exemption knows test functions only"
 )]
 
+mod answers;
 #[expect(dead_code, reason = "shared with the kill loop")]
 mod broker;
 mod brokers;
@@ -73,6 +74,7 @@ mod outcome;
 #[expect(dead_code, reason = "shared with the soak of the embedded log")]
 mod process;
 #[path = "../chaos/reference.rs"]
+#[expect(dead_code, reason = "shared with the kill loop of the embedded log")]
 mod reference;
 #[path = "../chaos/scenario.rs"]
 #[expect(dead_code, reason = "shared with the kill loop")]

@@ -8,7 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{fs, thread};
 
+use loopwarden::clock;
 use loopwarden::clock::Deadline;
+use loopwarden::event::EventTime;
 use serde_json::Value;
 
 use crate::bounded::{START_WAIT, bounded};
@@ -186,6 +188,19 @@ fn with_kafka_the_page_has_the_last_commands_a_swarm_and_a_lag_that_ends_at_noth
     assert_eq!(running.metric("loopwarden_lso_lag_records{stage=\"swarm\"} "), Some(0.0));
     assert!(running.metric("loopwarden_rebalance_seconds_count{kind=\"assigned\"} ").is_some_and(|count| count >= 1.0));
     assert!(running.metric("loopwarden_restore_seconds_count{stage=\"swarm\"} ").is_some_and(|count| count >= 2.0));
+    // A question over all sessions, and the same of those that an event of an operator stops.
+    let names = |found: &Value| -> Vec<String> {
+        let rows = found["sessions"].as_array().cloned().unwrap_or_default();
+        rows.iter().filter_map(|row| Some(row["session_id"].as_str()?.to_owned())).collect()
+    };
+    let listed = running.json("/sessions?sort=calls");
+    let all = ["w0", "w1", "s0", "s1", "s2", "s3", "s4"];
+    assert_eq!((names(&listed), &listed["looked_at"]), (all.map(str::to_owned).to_vec(), &Value::from(7)), "{listed}");
+    assert_eq!(names(&running.json("/sessions?state=looping&limit=1")), ["w0"]);
+    let until = EventTime(clock::now_ms()).plus_ms(3_600_000).to_rfc3339();
+    let stop = format!(r#"{{"id":"a","kind":"stop","scope":"session","session_id":"w1","reason":"r","until":"{until}"}}"#);
+    produce(&world, &[("w1".to_owned(), Some(stop.into_bytes()))]);
+    wait("who is stopped", &|| names(&running.json("/sessions?state=stopped")) == ["w1"]);
     // A process that has just started has told nothing, and yet knows what is in force.
     let subjects = |running: &Running| -> Vec<String> {
         let overview = running.json("/overview");

@@ -14,7 +14,7 @@ use crate::run::{Running, Scratch, produce, with_tables};
 use crate::world::{PATIENCE, Seen, World};
 
 /// Sessions that repeat one call: a nudge each, and then a block.
-fn loops(sessions: Range<u32>) -> Vec<(String, Option<Vec<u8>>)> {
+pub(crate) fn loops(sessions: Range<u32>) -> Vec<(String, Option<Vec<u8>>)> {
     let call = |session: u32, number: u32| {
         let event = json!({ "id": format!("s{session}-{number}"), "kind": "tool", "session_id": format!("s{session}"), "tool": "Bash",
             "args": { "command": "make" }, "result": "no rule", "outcome": "error" });

@@ -3,14 +3,18 @@
     collector.py COLLECTOR PYTHON     the program that collector/ is built to, and a Python with the SDK's packages
 
 The agents of agents.py, those of agents.mjs where PACKAGES names the Node SDK's packages, and Claude Code and Codex with their own exporters,
-loop and send to the collector. The loop of each must be found. What cannot be had is skipped with the reason.
+loop and send to the collector. The loop of each must be found. A second collector takes the commands, which must be in the traces of the
+agents they are about. What cannot be had is skipped with the reason.
 """
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -24,19 +28,20 @@ PATIENCE_S = 60
 
 
 class Collector:
-    """Takes OTLP over HTTP and hands it to one exporter, without waiting for a batch."""
+    """Takes OTLP over HTTP and hands it to its exporters, without waiting for a batch."""
 
-    def __init__(self, program, folder, exporter):
+    def __init__(self, program, folder, *exporters, name="collector"):
         port = free_port()
         self.address = "http://127.0.0.1:%d" % port
-        config = folder / "collector.yaml"
-        name = exporter.split(":")[0].strip()
-        pipelines = "".join("    %s: { receivers: [otlp], exporters: [%s] }\n" % (signal, name)
-                            for signal in (("traces", "logs") if name == "otlp_http" else ("traces",)))
+        config = folder / (name + ".yaml")
+        names = [exporter.split(":")[0].strip() for exporter in exporters]
+        pipelines = "".join("    %s: { receivers: [otlp], exporters: [%s] }\n" % (signal, ", ".join(names))
+                            for signal in (("traces", "logs") if names[0].startswith("otlp_http") else ("traces",)))
         config.write_text(
-            "receivers:\n  otlp: { protocols: { http: { endpoint: 127.0.0.1:%d } } }\nexporters:\n  %s\n"
-            "service:\n  telemetry: { metrics: { level: none } }\n  pipelines:\n%s" % (port, exporter, pipelines))
-        self.log = folder / "collector.log"
+            "receivers:\n  otlp: { protocols: { http: { endpoint: 127.0.0.1:%d } } }\nexporters:\n%s"
+            "service:\n  telemetry: { metrics: { level: none } }\n  pipelines:\n%s"
+            % (port, "".join("  %s\n" % exporter for exporter in exporters), pipelines))
+        self.log = folder / (name + ".log")
         with open(self.log, "w") as log:
             self.process = subprocess.Popen([program, "--config", "file:%s" % config], stdout=log, stderr=log)
 
@@ -78,6 +83,87 @@ class OverHttp(OwnLog):
     def __init__(self, folder):
         super().__init__(folder)
         self.exporter = 'otlp_http: { endpoint: "http://%s" }' % self.address
+
+
+class Sink:
+    """Keeps what a collector hands on, in JSON as the collector writes it."""
+
+    def __init__(self):
+        self.spans, self.records = [], []
+        sink = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                for group in body.get("resourceSpans", []):
+                    sink.spans += [span for scope in group["scopeSpans"] for span in scope["spans"]]
+                for group in body.get("resourceLogs", []):
+                    sink.records += [record for scope in group["scopeLogs"] for record in scope["logRecords"]]
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.exporter = 'otlp_http/sink: { endpoint: "http://127.0.0.1:%d", encoding: json, compression: none }' % self.server.server_port
+
+
+class SendsOn(OwnLog):
+    """A process with a log of its own that sends its commands to a collector."""
+
+    def __init__(self, folder, collector):
+        config = folder / "loopwarden.toml"
+        config.write_text('[[webhook]]\nname = "otel"\nformat = "otlp"\nurl = "%s/v1/logs"\n' % collector)
+        super().__init__(folder, ["--config", str(config)])
+
+
+def of_commands(program, agents_of_sdk, folder):
+    """Commands as records in the traces of the agents they are about, as a collector has read them: what is wrong."""
+    sink = Sink()
+    after = Collector(program, folder, sink.exporter, name="after")
+    warden = SendsOn(folder, after.until_ready())
+    before = Collector(program, folder, 'otlp_http: { endpoint: "http://%s" }' % warden.address, sink.exporter, name="before")
+    try:
+        sent = subprocess.run([*agents_of_sdk, before.until_ready()], capture_output=True, text=True, timeout=PATIENCE_S)
+        sessions = {line.split("\t")[0] for line in sent.stdout.splitlines()}
+        before.stop()
+        left = nudged(warden, sorted(sessions))
+        if left or not sessions:
+            return ["no loop was found in %s: %s" % (left, sent.stderr)]
+        known = {(span["traceId"], span["spanId"]) for span in sink.spans}
+        commands = warden.commands()
+        deadline = time.monotonic() + PATIENCE_S
+        while len(sink.records) < len(commands) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        problems = []
+        for command in commands:
+            found = [record for record in sink.records if text_of(record, "loopwarden.command.id") == command["id"]]
+            if len(found) != 1:
+                problems.append("%d records of %s" % (len(found), command["id"]))
+                continue
+            record = found[0]
+            if (record.get("traceId"), record.get("spanId")) not in known:
+                problems.append("%s is in no trace: %s" % (command["id"], record))
+            shown = (text_of(record, "session.id"), record.get("eventName"), record["body"]["stringValue"])
+            if shown != (command["session_id"], "loopwarden.command." + command["action"], command["reason"]["summary"]):
+                problems.append("%s is shown as %s" % (command["id"], shown))
+        return problems
+    finally:
+        before.process.kill()
+        warden.stop()
+        after.stop()
+        sink.server.shutdown()
+
+
+def text_of(record, name):
+    """An attribute of a record."""
+    values = [one["value"].get("stringValue") for one in record["attributes"] if one["key"] == name]
+    return values[0] if values else None
 
 
 def nudged(warden, sessions):
@@ -130,6 +216,8 @@ def main(program, python):
         sdks.append(("Node", ["node", HERE / "agents.mjs"]))
     rows = [("%s SDK over %s" % (name, way), lambda folder, command=command, kind=kind: of_sdk(program, command, kind, folder))
             for name, command in sdks for way, kind in (("HTTP", OverHttp), ("Kafka", OnKafka))]
+    rows += [("commands in the traces of the %s SDK" % name, lambda folder, command=command: of_commands(program, command, folder))
+             for name, command in sdks]
     rows += [("%s over HTTP" % agent, lambda folder, agent=agent: of_agent(program, agent, programs, folder))
              for agent in ("claude-code", "codex") if programs]
     failed = 0

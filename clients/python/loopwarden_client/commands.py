@@ -62,7 +62,7 @@ class Commands:
         self._ids: OrderedDict[str, None] = OrderedDict()
         self._subjects: OrderedDict[Subject, _Held] = OrderedDict()
         self._stops: OrderedDict[Subject, _Held] = OrderedDict()
-        # Subjects that may mean a call: those of its session, of its swarm, of its tenant's fleet.
+        # Subjects that may mean a call: those of its session, of its swarm, of its tenant's fleet, of its groups.
         self._near: dict[Subject, dict[Subject, None]] = {}
         self._agents: OrderedDict[Subject, _Agent] = OrderedDict()
 
@@ -167,7 +167,8 @@ class Commands:
             # An agent with a verdict of its own on that tool has heard enough.
             tools = (None, verdict.scope.tool)
             has_own = any(verdict.scope.tool is None or mine.scope.tool in tools for mine in own)
-            if verdict.command_id not in known and not has_own:
+            # What binds a group is no advice about a loop: nothing takes its place.
+            if verdict.command_id not in known and (verdict.scope.group is not None or not has_own):
                 known.add(verdict.command_id)
                 found.append(Candidate(verdict, True, agent.is_open(verdict), True))
         return found
@@ -210,6 +211,9 @@ class Commands:
 
     def _holds(self, who: Who, verdict: Verdict) -> bool:
         """Whether a verdict that was found by the history of others still stands."""
+        if verdict.scope.group is not None:
+            now = self._now()
+            return any(known.command_id == verdict.command_id for key in _group_keys(who) for known in self._in_force(key, now))
         near = [key for key in _other_keys(who) if key[0] == verdict.scope.kind]
         held = self._subjects.get((*near[0], verdict.scope.fingerprint or "")) if near else None
         return held is not None and any(known.command_id == verdict.command_id for known in held.verdicts)
@@ -240,7 +244,15 @@ def _agent_key(who: Who) -> Subject:
 def _other_keys(who: Who) -> list[Subject]:
     tenant = who.tenant or ""
     swarm: list[Subject] = [] if who.swarm_id is None else [("swarm", tenant, who.swarm_id)]
-    return [*swarm, ("fleet", tenant)]
+    return [*swarm, ("fleet", tenant), *_group_keys(who)]
+
+
+def _group_keys(who: Who) -> list[Subject]:
+    """The groups that an agent belongs to."""
+    swarm = [] if who.swarm_id is None else [("swarm", who.swarm_id)]
+    labels = [("label", f"{key}={value}") for key, value in who.labels]
+    groups = [("agent", who.agent_id), ("session", who.session_id), *swarm, ("tenant", ""), *labels]
+    return [("group", who.tenant or "", kind, name) for kind, name in groups]
 
 
 def _is_own(verdict: Verdict, who: Who) -> bool:

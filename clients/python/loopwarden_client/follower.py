@@ -102,6 +102,7 @@ class Follower(Asking):
             name((agent or {}).get("id") or "main") if isinstance(agent, Mapping) else "main",
             event.get("swarm_id"),
             event.get("tenant"),
+            _labels(event.get("labels")),
         )
         phase = _phase(event)
         if phase == "anew":
@@ -154,6 +155,11 @@ class Follower(Asking):
             value = record.value() or b""
             if len(value) <= RECORD_BYTES_MAX:
                 self.commands.read(value)
+
+
+def _labels(labels: Any) -> tuple[tuple[str, str], ...]:
+    pairs = labels.items() if isinstance(labels, Mapping) else ()
+    return tuple((key, value) for key, value in pairs if isinstance(key, str) and isinstance(value, str))
 
 
 def _phase(event: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .canonical import fingerprint
 
-# Whom a command is about: one agent of a session, one fingerprint of a swarm, or one of the fleet of a tenant.
+# Whom a command is about: one agent of a session, one fingerprint of a swarm, one of the fleet of a tenant, or a group of agents.
 Subject = tuple[str, ...]
 # How a fingerprint is made: the kind, only these arguments, all but these.
 Recipe = tuple[str, tuple[str, ...], tuple[str, ...]]
@@ -18,7 +18,9 @@ CALL: Recipe = ("call", (), ())
 OPAQUE: Recipe = ("opaque", (), ())
 # Codes of acts of an operator, and the kinds of their scopes.
 ACTS = ("stop", "release")
-KINDS = ("agent", "session", "swarm", "fleet", "all")
+KINDS = ("agent", "session", "swarm", "fleet", "all", "group")
+# What the agents of a group have in common.
+GROUPS = ("agent", "session", "swarm", "tenant", "label")
 # Arguments that are not known: no command that names some means such a call.
 UNKNOWN = object()
 
@@ -40,6 +42,8 @@ class Who:
     agent_id: str = "main"
     swarm_id: str | None = None
     tenant: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    """Labels of the event, as (key, value): budgets may be those of a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class Scope:
     recipe: Recipe
     only: tuple[tuple[str, str], ...]
     """These agents only, as (session, agent); empty: all."""
+    group: tuple[str, str, str] | None = None
+    """Of the kind `group`: what its agents have in common, the name of that, and who binds them."""
 
     @property
     def is_of_others(self) -> bool:
@@ -217,7 +223,17 @@ def _scope(wire: Any) -> Scope:
         fingerprint=print_.lower() if print_ is not None else None,
         recipe=recipe,
         only=tuple((_text(agent.get("session_id")), _text(agent.get("agent_id"))) for agent in only),
+        group=_group(wire.get("group")) if wire.get("kind") == "group" else None,
     )
+
+
+def _group(wire: Any) -> tuple[str, str, str]:
+    if not isinstance(wire, Mapping):
+        raise NoCommandError("malformed")
+    kind = _text(wire.get("kind"))
+    if kind not in GROUPS:
+        raise NoCommandError("unknown")
+    return (kind, _optional(wire.get("name")) or "", _text(wire.get("by")))
 
 
 def _recipe(wire: Any) -> Recipe:
@@ -240,7 +256,7 @@ def _stopped(wire: Mapping[str, Any], scope: Scope) -> Subject:
     if scope.kind == "fleet":
         return ("stop", tenant, "fleet", "", "")
     names = {"session": wire.get("session_id"), "swarm": wire.get("swarm_id"), "agent": scope.agent_id}
-    return ("stop", tenant, scope.kind, _text(names[scope.kind]), "")
+    return ("stop", tenant, scope.kind, _text(names.get(scope.kind)), "")
 
 
 def _subject(wire: Mapping[str, Any], scope: Scope) -> Subject:
@@ -248,6 +264,8 @@ def _subject(wire: Mapping[str, Any], scope: Scope) -> Subject:
     session_id, swarm_id = _optional(wire.get("session_id")), _optional(wire.get("swarm_id"))
     if scope.kind == "all":
         raise NoCommandError("unknown")
+    if scope.group is not None:
+        return ("group", tenant, *scope.group)
     if not scope.is_of_others:
         return ("session", tenant, _text(session_id), _text(scope.agent_id))
     if scope.kind == "swarm":

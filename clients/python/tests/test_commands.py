@@ -84,6 +84,39 @@ def test_a_stop_of_an_operator_refuses_all_calls_of_whom_it_names(
     assert commands.apply(stop(1, kind, id="late", **fields)) == "stale"
 
 
+@pytest.mark.parametrize(("kind", "name"), [
+    ("agent", "fixer"), ("session", "s"), ("swarm", "w"), ("tenant", None), ("label", "team=search"),
+])
+def test_a_budget_of_a_group_refuses_all_calls_of_its_agents_and_of_nobody_else(
+    commands: Commands, kind: str, name: str | None
+) -> None:
+    group = {"kind": kind, "by": "budget/b/day"} | ({} if name is None else {"name": name})
+    fields = {"tenant": "t", "scope": {"kind": "group", "group": group}, "reason": {"code": "budget"}, "level": 4}
+    block = command(1, **fields)
+    del block["session_id"]
+    who = Who("s", "fixer", "w", "t", (("team", "search"),))
+    commands.apply(command(7, id="own", session_id="s", tenant="t", scope={"kind": "session", "agent_id": "fixer"}, action="nudge"))
+    assert commands.apply(block) == "applied"
+    decision = commands.decide(who, "Bash", {"any": 1}, can=("deny", "stop"))
+    found = (decision.denied, decision.reason_code, decision.message)
+    assert found == (True, "budget", "text 1"), "though it has a nudge of its own"
+    others = [Who("s", "fixer", "w"), Who("x", "y", "z", "t", (("team", "x"),))]
+    assert [commands.decide(other, "Bash", {}).denied for other in others] == [False, kind == "tenant"]
+    lift = {**block, "id": "lift", "seq": 2, "action": "unblock"}
+    assert commands.apply(lift) == "applied"
+    assert not commands.decide(who, "Bash", {}).denied
+    assert commands.apply({**block, "id": "other", "scope": {"kind": "group", "group": {**group, "kind": "galaxy"}}}) == "unknown"
+    assert commands.apply({**block, "id": "none", "scope": {"kind": "group"}}) == "malformed"
+
+
+def test_a_nudge_of_a_budget_is_given_to_each_agent_of_the_group_once(commands: Commands) -> None:
+    group = {"kind": "label", "name": "team=search", "by": "budget/b/day"}
+    commands.apply(command(1, "nudge", scope={"kind": "group", "group": group}))
+    for who in (Who("s", labels=(("team", "search"),)), Who("x", labels=(("team", "search"),))):
+        phases, can = ("before", "after", "after"), ("deny", "context_after")
+        assert [commands.decide(who, "Bash", {}, phase=phase, can=can).message for phase in phases] == ["", "text 1", ""]
+
+
 def test_a_detectors_unblock_lifts_no_stop_and_a_full_table_pushes_none_out(commands: Commands) -> None:
     commands.apply(command())
     commands.apply(stop(1, "session", session_id="s"))

@@ -4,7 +4,7 @@ import { parse } from './canonical.js';
 import { allow, type Decision } from './decision.js';
 import { decide, type Candidate, type Outcome, type Phase } from './deciding.js';
 import type { Ability } from './caller.js';
-import { bindsSameCalls, CallPrints, isOfOthers, joined, NoCommand, readCommand, stopKey, type ReadCommand, type Verdict, type Who } from './verdict.js';
+import { bindsSameCalls, CallPrints, groupKey, isOfOthers, joined, NoCommand, readCommand, stopKey, type ReadCommand, type Verdict, type Who } from './verdict.js';
 
 const IDS_MAX = 100_000;
 const SUBJECTS_MAX = 100_000;
@@ -51,7 +51,7 @@ export class Commands {
   readonly #ids = new Map<string, true>();
   readonly #subjects = new Map<string, Held>();
   readonly #stops = new Map<string, Held>();
-  /** Subjects that may mean a call: those of its session, of its swarm, of its tenant's fleet. */
+  /** Subjects that may mean a call: those of its session, of its swarm, of its tenant's fleet, of its groups. */
   readonly #near = new Map<string, Set<string>>();
   readonly #agents = new Map<string, Agent>();
 
@@ -155,7 +155,8 @@ export class Commands {
       const { tool } = verdict.scope;
       // An agent with a verdict of its own on that tool has heard enough.
       const hasOwn = own.some(({ scope }) => tool === undefined || scope.tool === undefined || scope.tool === tool);
-      if (known.has(verdict.commandId) || hasOwn) continue;
+      // What binds a group is no advice about a loop: nothing takes its place.
+      if (known.has(verdict.commandId) || (hasOwn && verdict.scope.group === undefined)) continue;
       known.add(verdict.commandId);
       candidates.push({ verdict, matches: true, isDue: isOpen(agent, verdict), isOfOthers: true });
     }
@@ -194,7 +195,8 @@ export class Commands {
 
   /** Whether a verdict that was found by the history of others still stands. */
   #holds(who: Who, { commandId, scope }: Verdict): boolean {
-    const [near] = scope.kind === 'fleet' ? otherKeys(who).slice(-1) : otherKeys(who).slice(0, -1);
+    if (scope.group !== undefined) return groupKeys(who).some((key) => this.#inForce(key).some((held) => held.commandId === commandId));
+    const near = scope.kind === 'fleet' ? fleetKey(who) : swarmKey(who);
     if (near === undefined || !isOfOthers(scope) || scope.fingerprint === undefined) return false;
     return this.#subjects.get(joined(near, scope.fingerprint))?.verdicts.some((held) => held.commandId === commandId) ?? false;
   }
@@ -228,9 +230,25 @@ function agentKey(who: Who): string {
   return joined(sessionKey(who), who.agent_id ?? 'main');
 }
 
-/** Its swarm, if it has one, and the fleet. */
-function otherKeys({ tenant = '', swarm_id }: Who): string[] {
-  return [...(swarm_id === undefined ? [] : [joined('swarm', tenant, swarm_id)]), joined('fleet', tenant)];
+function swarmKey({ tenant = '', swarm_id }: Who): string | undefined {
+  return swarm_id === undefined ? undefined : joined('swarm', tenant, swarm_id);
+}
+
+function fleetKey({ tenant = '' }: Who): string {
+  return joined('fleet', tenant);
+}
+
+/** The groups that an agent belongs to. */
+function groupKeys({ tenant = '', session_id, agent_id = 'main', swarm_id, labels = {} }: Who): string[] {
+  const named = Object.entries(labels).map(([key, value]) => groupKey(tenant, 'label', `${key}=${value}`));
+  const swarm = swarm_id === undefined ? [] : [groupKey(tenant, 'swarm', swarm_id)];
+  return [groupKey(tenant, 'agent', agent_id), groupKey(tenant, 'session', session_id), ...swarm, groupKey(tenant, 'tenant', ''), ...named];
+}
+
+/** Its swarm, if it has one, the fleet, and its groups. */
+function otherKeys(who: Who): string[] {
+  const swarm = swarmKey(who);
+  return [...(swarm === undefined ? [] : [swarm]), fleetKey(who), ...groupKeys(who)];
 }
 
 function isBoundByOthers({ scope }: Verdict, who: Who, call: CallPrints): boolean {

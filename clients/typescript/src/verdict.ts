@@ -9,6 +9,8 @@ export interface Who {
   agent_id?: string | undefined;
   swarm_id?: string | undefined;
   tenant?: string | undefined;
+  /** Labels of the event: budgets may be those of a label. */
+  labels?: Readonly<Record<string, string>> | undefined;
 }
 
 /** How a fingerprint is made, with its lists in order. */
@@ -19,7 +21,9 @@ export interface Recipe {
 }
 
 /** Kinds of scopes; `all` is of operators alone. */
-const KINDS = ['agent', 'session', 'swarm', 'fleet', 'all'] as const;
+const KINDS = ['agent', 'session', 'swarm', 'fleet', 'all', 'group'] as const;
+/** What the agents of a group have in common. */
+const GROUPS = ['agent', 'session', 'swarm', 'tenant', 'label'] as const;
 
 /** Whom and which calls a verdict binds. */
 export interface Scope {
@@ -30,6 +34,8 @@ export interface Scope {
   recipe: Recipe;
   /** These agents only; empty: all. */
   only: readonly { sessionId: string; agentId: string }[];
+  /** Of the kind `group`: what its agents have in common, the name of that, and who binds them. */
+  group?: { kind: (typeof GROUPS)[number]; name: string; by: string } | undefined;
 }
 
 /** A nudge or block that holds until it expires. Times in Unix milliseconds. */
@@ -185,7 +191,20 @@ function readScope(wire: Readonly<Record<string, unknown>>): Scope {
     fingerprint: print?.toLowerCase(),
     recipe,
     only,
+    group: wire['kind'] === 'group' ? readGroup(table(wire['group'])) : undefined,
   };
+}
+
+function readGroup(wire: Readonly<Record<string, unknown>>): Scope['group'] {
+  const kind = text(wire['kind']);
+  const known = GROUPS.find((group) => group === kind);
+  if (known === undefined) throw new NoCommand('unknown');
+  return { kind: known, name: optional(wire['name']) ?? '', by: text(wire['by']) };
+}
+
+/** A group of agents, by what a call is found with. */
+export function groupKey(tenant: string, kind: (typeof GROUPS)[number], name: string): string {
+  return joined('group', tenant, kind, name);
 }
 
 function readRecipe(value: unknown): Recipe {
@@ -211,7 +230,7 @@ export function stopKey(kind: Scope['kind'], tenant: string, name: string): stri
 
 function stoppedBy(wire: Readonly<Record<string, unknown>>, { kind, agentId }: Scope): { subject: string; near: string } {
   const tenant = optional(wire['tenant']) ?? '';
-  const names = { session: wire['session_id'], swarm: wire['swarm_id'], agent: agentId, fleet: '', all: '' };
+  const names = { session: wire['session_id'], swarm: wire['swarm_id'], agent: agentId, fleet: '', all: '', group: undefined };
   const near = stopKey(kind, tenant, text(names[kind]));
   return { near, subject: near };
 }
@@ -220,6 +239,10 @@ function subjectOf(wire: Readonly<Record<string, unknown>>, scope: Scope): { sub
   const tenant = optional(wire['tenant']) ?? '';
   const [session, swarm] = [optional(wire['session_id']), optional(wire['swarm_id'])];
   if (scope.kind === 'all') throw new NoCommand('unknown');
+  if (scope.group !== undefined) {
+    const group = groupKey(tenant, scope.group.kind, scope.group.name);
+    return { near: group, subject: joined(group, scope.group.by) };
+  }
   let near: string;
   if (scope.kind === 'fleet') near = joined('fleet', tenant);
   else if (scope.kind === 'swarm') near = joined('swarm', tenant, text(swarm));

@@ -64,6 +64,43 @@ test('a stop of an operator refuses all calls of whom it names, and no other com
   }
 });
 
+test('a budget of a group refuses all calls of its agents, whatever they have of their own, and of nobody else', () => {
+  for (const [kind, name] of [['agent', 'fixer'], ['session', 's'], ['swarm', 'w'], ['tenant', undefined], ['label', 'team=search']] as const) {
+    const commands = new Commands(() => NOW);
+    const who: Who = { session_id: 's', agent_id: 'fixer', swarm_id: 'w', tenant: 't', labels: { team: 'search' } };
+    const group = { kind, by: 'budget/b/day', ...(name === undefined ? {} : { name }) };
+    const of = (seq: number, fields: Record<string, unknown> = {}): Record<string, unknown> => {
+      const { session_id: _, ...rest } = command(seq, { tenant: 't', level: 4, reason: { code: 'budget' }, scope: { kind: 'group', group }, ...fields });
+      return rest;
+    };
+    commands.apply(command(7, { id: 'own', tenant: 't', action: 'nudge', scope: { kind: 'session', agent_id: 'fixer' } }));
+    assert.equal(commands.apply(of(1)), 'applied', kind);
+    const ask = (other: Who): string | undefined => {
+      const { decision, reason } = commands.decide({ who: other, tool: 'Bash', args: { any: 1 }, can: ['deny'] });
+      return decision === 'deny' ? reason?.code : undefined;
+    };
+    assert.equal(ask(who), 'budget', kind);
+    assert.equal(ask({ ...who, tenant: undefined }), undefined, kind);
+    const another: Who = { session_id: 'x', agent_id: 'y', swarm_id: 'z', tenant: 't', labels: { team: 'x' } };
+    assert.equal(ask(another), kind === 'tenant' ? 'budget' : undefined, kind);
+    assert.equal(commands.apply(of(2, { id: 'lift', action: 'unblock' })), 'applied', kind);
+    assert.equal(ask(who), undefined, kind);
+    assert.equal(commands.apply(of(3, { scope: { kind: 'group', group: { ...group, kind: 'galaxy' } } })), 'unknown', kind);
+    assert.equal(commands.apply(of(4, { scope: { kind: 'group' } })), 'malformed', kind);
+  }
+});
+
+test('a nudge of a budget is given to each agent of the group once', () => {
+  const commands = new Commands(() => NOW);
+  const group = { kind: 'label', name: 'team=search', by: 'budget/b/day' };
+  commands.apply(command(1, { action: 'nudge', scope: { kind: 'group', group } }));
+  for (const session_id of ['s', 'x']) {
+    const who: Who = { session_id, labels: { team: 'search' } };
+    const said = (['before', 'after', 'after'] as const).map((phase) => commands.decide({ who, phase, tool: 'Bash', args: {}, can: ['context_after'] }).message);
+    assert.deepEqual(said, [undefined, 'text 1', undefined], session_id);
+  }
+});
+
 test('numbers are compared without loss', () => {
   const commands = new Commands(() => NOW);
   const text = (id: string, seq: string, action = 'block'): string => JSON.stringify(command(1, { id, action })).replace('"seq":1', `"seq":${seq}`);

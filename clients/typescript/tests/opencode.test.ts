@@ -174,6 +174,28 @@ test('a guard that never answers is left at the deadline, and alone after three'
   close();
 });
 
+test('a stop that fails closed holds where no guard answers, until its end', async () => {
+  const later = (ms: number): string => new Date(Date.now() + ms).toISOString();
+  for (const [fields, isHeld] of [
+    [{ fail: 'closed', expires_at: later(3_600_000) }, true],
+    [{ fail: 'closed', expires_at: later(-1) }, false],
+    [{ expires_at: later(3_600_000) }, false],
+  ] as const) {
+    let answers = 1;
+    const { plugin, close } = await hooks((response) => {
+      if (answers-- > 0) response.end(JSON.stringify({ ...deny, ...fields }));
+      else response.destroy();
+    });
+    await assert.rejects(plugin['tool.execute.before'](CALL, { args: {} }), /no/);
+    for (let at = 0; at < 5; at += 1) {
+      const call = plugin['tool.execute.before']({ ...CALL, callID: String(at) }, { args: {} });
+      await (isHeld ? assert.rejects(call, /no/) : call);
+    }
+    await plugin['tool.execute.before']({ ...CALL, sessionID: 'other' }, { args: {} });
+    close();
+  }
+});
+
 test('what opencode hands over in another form is no refusal, and neither is a file without an address', async () => {
   const { plugin, close } = await hooks((response) => void response.end('{}'));
   for (const hook of Object.values<any>(plugin)) for (const input of [undefined, null, 7, {}]) await hook(input, input);

@@ -29,6 +29,7 @@ macro_rules! detectors {
             OwnWords = 19, own_words;
             Cycle = 20, cycle;
             Budget = 21, budget;
+            Tree = 22, tree;
         }
     };
 }
@@ -49,6 +50,7 @@ pub mod steps;
 pub mod swarm_repeat;
 mod text;
 pub mod text_only;
+pub mod tree;
 pub mod weights;
 
 // The list finds every detector here, in whichever room it stands.
@@ -75,6 +77,7 @@ pub use steps::streaks::Streaks;
 pub use steps::tally::{Run, Tally};
 pub use text::{Advice, CommandText, TextContext, safe};
 pub use text_only::Texts;
+pub use tree::Brief;
 pub use weights::evidence::{Evidence, Hashed, Marks};
 pub use weights::facts::{Fact, Facts, Side};
 pub use weights::in_vain::brought_nothing;

@@ -12,10 +12,13 @@ use crate::engine::publishing::command::ReasonCode;
 use crate::engine::publishing::publish::publish;
 use crate::engine::recording::lifecycle::{drop_expired, note_world, remember, reset, reset_at, unblock_on_policy_change};
 use crate::engine::recording::record::{note_findings, record, turn_has_ended};
-use crate::engine::recording::uses::count_uses;
-use crate::engine::session::Session;
+use crate::engine::recording::uses::{Did, count_uses};
+use crate::engine::session::{Head, Session};
+use crate::engine::spending::{note_cost, note_counted};
 use crate::engine::subject::SubjectKey;
 use crate::engine::timer::TimerKind;
+use crate::engine::tree::{self, Tree};
+use crate::engine::watching::watch;
 use crate::event::{Event, EventKind, EventTime};
 use crate::identity::{Hash64, hash_text};
 use crate::policy::Policy;
@@ -82,7 +85,9 @@ impl SessionEngine {
             return;
         }
         let pause_ms = event.time.0.saturating_sub(session.head.time.0).max(0);
-        note_arrival(session, event, place.watermark, out);
+        let joins = note_arrival(session, event, place.watermark, out);
+        out.counters.joined = joins;
+        let had_ended = session.head.has_ended;
         let context = Context { pause_ms, ..self.context(subject, session, event, id, place) };
         drop_expired(session, context.time, out);
         unblock_on_policy_change(&context, session, out);
@@ -92,11 +97,20 @@ impl SessionEngine {
             judge(&context, session, &turn, true, out)
         };
         note_world(&context, session);
+        let next = session.history.next_sequence();
         let recorded = record(&context, session, out);
-        if !self.policy.budgets.is_empty() {
-            count_uses(&context, session, recorded.is_requested, out);
+        note_cost(&context, session, next, &recorded, out);
+        if !self.policy.budgets.is_empty() || session.head.tree.is_some() {
+            let did = Did { calls: recorded.is_requested, joins, ends: session.head.has_ended && !had_ended };
+            count_uses(&context, session, did, out);
         }
         judge(&context, session, &recorded, !has_spoken, out);
+        if out.spending.found != 0 {
+            note_counted(session, next, out);
+        }
+        if session.head.watched.is_some() || !out.commands.is_empty() {
+            watch(session, next, out);
+        }
         if !is_of_call(&event.kind) {
             remember(&mut session.head.recent_events, id);
         }
@@ -150,7 +164,7 @@ fn judge(context: &Context<'_>, session: &mut Session, recorded: &Recorded<'_>, 
     if findings.is_empty() {
         return false;
     }
-    note_findings(context, session, &findings, out);
+    note_findings(session, &findings, out);
     let decision = decide(context, &session.history, &mut session.head, &findings, out).filter(|_| may_speak);
     if let Some(decision) = &decision {
         publish(context, session, decision, &findings, out);
@@ -164,8 +178,8 @@ fn is_blocked(session: &Session) -> bool {
     session.head.verdicts.blocks().next().is_some()
 }
 
-/// Time, lag, the producer's counter and the swarm of an event.
-fn note_arrival(session: &mut Session, event: &Event<'_>, watermark: EventTime, out: &mut Effects) {
+/// Time, lag, the producer's counter, the swarm and the tree of an event. Whether its agent names a tree for the first time.
+fn note_arrival(session: &mut Session, event: &Event<'_>, watermark: EventTime, out: &mut Effects) -> bool {
     let head = &mut session.head;
     out.counters.late = event.time < head.time;
     out.counters.clamped = event.time_clamped;
@@ -185,6 +199,16 @@ fn note_arrival(session: &mut Session, event: &Event<'_>, watermark: EventTime, 
     {
         head.swarm_id = Box::from(&**swarm);
     }
+    tree::is_named(event) && note_tree(head, event)
+}
+
+/// The tree of the last event that named one. Whether none was known before.
+fn note_tree(head: &mut Head, event: &Event<'_>) -> bool {
+    let named = Tree::of(event);
+    let is_first = head.tree.is_none();
+    let tree = head.tree.get_or_insert_default();
+    **tree = Tree { spawns: tree.spawns, ..named };
+    is_first
 }
 
 /// Calls and their results are known by the ring of steps.

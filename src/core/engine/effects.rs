@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::detect::{Finding, Flags, Measured, Step};
+use crate::detect::{Brief, Finding, Flags, Measured, Step};
+use crate::engine::cost::Spending;
 use crate::engine::marks::Mark;
 use crate::engine::publishing::command::{Command, IdentityRecipe};
-use crate::engine::subject::{Group, SubjectKey};
+use crate::engine::subject::{Group, GroupKind, SubjectKey};
 use crate::engine::timer::TimerChange;
+use crate::engine::watched::WatchedAgent;
 use crate::event::{Ack, EventTime};
 use crate::identity::Hash128;
 use crate::policy::{Detector, Per, Policy, Used};
@@ -25,6 +27,8 @@ pub struct Effects {
     pub counts: Vec<SwarmCall>,
     /// What the event used of budgets, for the swarm stage.
     pub uses: Vec<BudgetUse>,
+    /// What it shows of trees of agents, for the swarm stage.
+    pub trees: Vec<TreeUse>,
     /// The swarm whose counters are to be forgotten, with the reset's time.
     pub swarm_reset: Option<SwarmReset>,
     /// The event must reach the other agents of its session too, as [`crate::engine::Input::Reset`]; each of them once.
@@ -33,6 +37,10 @@ pub struct Effects {
     pub findings: Vec<Finding>,
     /// The session is forgotten: tombstones for its head and steps.
     pub forgotten: bool,
+    /// What the event has cost.
+    pub spending: Spending,
+    /// The agent of a trial that was watched at this input.
+    pub trial: Option<WatchedAgent>,
     /// What was noticed on the way, for counters.
     pub counters: EngineCounters,
     /// Rare paths taken; each belongs to a golden case.
@@ -48,10 +56,13 @@ impl Effects {
         self.timers.clear();
         self.counts.clear();
         self.uses.clear();
+        self.trees.clear();
         self.swarm_reset = None;
         self.reaches_others = false;
         self.findings.clear();
         self.forgotten = false;
+        self.spending = Spending::default();
+        self.trial = None;
         self.counters = EngineCounters::default();
         self.marks.clear();
     }
@@ -82,6 +93,35 @@ pub struct BudgetUse {
     pub used: Used,
     /// Record timestamp of the event.
     pub record_time: EventTime,
+}
+
+/// What one event shows of a tree of agents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeUse {
+    /// Name of the tenant; an empty one is none.
+    pub tenant: String,
+    /// Name of the tree within the tenant.
+    pub tree: String,
+    /// The agent whose event it is.
+    pub session_id: String,
+    pub agent_id: String,
+    /// Event time of the event.
+    pub time: EventTime,
+    /// Record timestamp of the event.
+    pub record_time: EventTime,
+    pub what: TreeFact,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TreeFact {
+    /// What the agent used with the event.
+    Used(Used),
+    /// An agent shows itself for the first time, so many levels below the root.
+    Began { depth: u32 },
+    /// It starts another agent, with this brief.
+    Spawned(Brief),
+    /// An agent that it started has failed, or brought what was known.
+    InVain,
 }
 
 /// Which recipe a worker recomputes an identity with; its lists are added once per report, not per call.
@@ -149,6 +189,12 @@ pub enum SwarmCallKey {
         per: Per,
         group: Group,
     },
+    /// `tree`: a root and all that it started.
+    Tree {
+        /// Name of the tenant; an empty one is none.
+        tenant: String,
+        tree: String,
+    },
 }
 
 impl SwarmCallKey {
@@ -160,6 +206,9 @@ impl SwarmCallKey {
             Self::Fleet { tenant, fingerprint } => SubjectKey::Fleet { tenant, fingerprint },
             Self::Budget { tenant, budget, per, group } => {
                 SubjectKey::Group { tenant, group, by: format!("budget/{budget}/{}", per.as_str()) }
+            }
+            Self::Tree { tenant, tree } => {
+                SubjectKey::Group { tenant, group: Group::new(GroupKind::Tree, tree), by: "tree".to_owned() }
             }
         }
     }
@@ -197,10 +246,6 @@ pub struct EngineCounters {
     pub ack: Option<Ack>,
     /// First step after a nudge, and who had nudged.
     pub nudge_response: Option<(Detector, NudgeResponse)>,
-    /// Tokens that the event reports, where a detector of mode `nudge` or `block` found a loop at it.
-    pub loop_tokens: u64,
-    /// Cost that it reports, millionths of a US dollar.
-    pub loop_cost_micro_usd: u64,
     /// 1 where the first live block was placed, -1 where the last one is gone.
     pub blocked_delta: i32,
     /// Calls of panes that no longer live.
@@ -211,6 +256,10 @@ pub struct EngineCounters {
     pub swarm_further: u32,
     /// Steps that one report crossed beyond [`crate::limits::SWARM_STEPS_MAX`]: not published.
     pub swarm_steps: u32,
+    /// A call that starts an agent was made.
+    pub spawned: bool,
+    /// An agent named its tree for the first time.
+    pub joined: bool,
     /// A block that was not placed because as many as may be are in force.
     pub block_left_out: bool,
 }

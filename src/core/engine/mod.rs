@@ -18,6 +18,7 @@
 
 mod apply;
 mod context;
+mod cost;
 mod deciding;
 mod due;
 mod effects;
@@ -28,12 +29,17 @@ mod observe;
 mod publishing;
 mod recording;
 mod session;
+mod spending;
 mod stop;
 mod subject;
 mod swarm;
 mod timer;
+mod tree;
+mod watched;
+mod watching;
 
 pub use apply::SessionEngine;
+pub use cost::{Cost, OpenCost, OpenCosts, Spending};
 pub use deciding::episode::{Episode, Track};
 pub use deciding::fusion::{Fused, Recommended, fuse};
 pub use effects::*;
@@ -46,6 +52,10 @@ pub use session::{Head, PendingNudge, Session};
 pub use stop::{InForceStop, StopEffects, StopState};
 pub use subject::{Group, GroupKind, SEPARATOR, SubjectKey, joined};
 pub use swarm::{
-    Contribution, Pane, Panes, Period, SwarmCounter, SwarmEngine, SwarmEntry, SwarmInput, SwarmReport, SwarmSums, UsedWindow,
+    Contribution, Pane, Panes, Period, SeenBrief, Spawned, SpawnedWindow, SwarmCounter, SwarmEngine, SwarmEntry, SwarmInput,
+    SwarmReport, SwarmSums, UsedWindow, WHOLE_LIFE,
 };
 pub use timer::{TimerChange, TimerKind, TimerTable};
+pub use tree::{Tree, trees_of};
+pub use watched::{Watch, WatchedAgent};
+pub use watching::{ArmSums, Moments, TrialSums, WentOn};

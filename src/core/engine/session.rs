@@ -3,11 +3,14 @@
 use std::collections::VecDeque;
 
 use crate::detect::{History, Streaks};
+use crate::engine::cost::{OpenCost, OpenCosts};
 use crate::engine::deciding::episode::{Episode, Track};
 use crate::engine::exemptions::Exemptions;
 use crate::engine::publishing::command::Verdict;
 use crate::engine::publishing::verdicts::Verdicts;
 use crate::engine::timer::{TimerChange, TimerKind, TimerTable};
+use crate::engine::tree::{Tree, trees_of};
+use crate::engine::watched::WatchedAgent;
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128, Sketch, hash_text};
 use crate::policy::Detector;
@@ -28,6 +31,8 @@ pub struct Head {
     pub lag_ms: i64,
     /// Swarm of the last event that named one; empty = none.
     pub swarm_id: Box<str>,
+    /// Its place among the agents that start each other; none of whom nobody names, and who starts none.
+    pub tree: Option<Box<Tree>>,
     /// Last `state` of the world.
     pub world: Hash64,
     /// Last `seq` of the producer + 1; 0 = none.
@@ -61,6 +66,9 @@ pub struct Head {
     pub loops_total: u64,
     /// The last nudge not yet followed by a step: who gave it, and the call it was about.
     pub pending_nudge: Option<PendingNudge>,
+    pub open_costs: OpenCosts,
+    /// The agent of a trial, from its first command on.
+    pub watched: Option<WatchedAgent>,
 }
 
 impl Head {
@@ -93,6 +101,13 @@ impl Head {
     /// Moves the verdicts' timer to the earliest expiry.
     pub(super) fn arm_verdicts(&mut self, changes: &mut Vec<TimerChange>) {
         self.timers.arm(TimerKind::Verdicts, self.verdicts.next_expiry(), changes);
+    }
+
+    /// Whether what binds a tree of this name binds the agent whose head it is.
+    #[must_use]
+    pub fn is_in_tree(&self, session_id: &str, agent_id: &str, name: &str) -> bool {
+        let tree = self.tree.as_ref().map_or(session_id, |tree| &*tree.name);
+        trees_of(tree, agent_id).any(|tree| tree == name)
     }
 
     /// Whether an event that is no call was among the last ones: a `reset` that has been here changes nothing any more.
@@ -142,6 +157,7 @@ impl Session {
         let streaks = &self.head.streaks;
         let texts = (self.head.user_texts.len() + streaks.own_texts.texts.len()) * size_of::<Sketch>();
         let named: usize = self.head.user_words.iter().map(|words| size_of_val(&**words)).sum();
+        let tree = self.head.tree.as_ref().map_or(0, |tree| size_of::<Tree>() + tree.name.len() + tree.parent.len());
         let tools = streaks.spent.tools.len() * size_of::<(Hash64, u32)>();
         size_of::<Self>()
             + self.history.bytes()
@@ -149,6 +165,8 @@ impl Session {
             + texts
             + named
             + tools
+            + tree
             + self.head.episodes.len() * size_of::<Episode>()
+            + self.head.open_costs.calls.len() * size_of::<OpenCost>()
     }
 }

@@ -178,7 +178,7 @@ impl StopState {
 /// Whom the command of an event binds.
 fn scope_of(event: &Event<'_>) -> Scope {
     let kind = ScopeKind::of_stop(event.kind.stop_scope().unwrap_or(StopScope::Session));
-    Scope { kind, tool: None, fingerprint: None, only: Vec::new() }
+    Scope { kind, tool: None, tools: Vec::new(), fingerprint: None, only: Vec::new() }
 }
 
 /// Who acts, as far as the event names anybody; else empty.

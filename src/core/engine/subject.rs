@@ -37,7 +37,7 @@ pub enum SubjectKey {
         /// Name of the tenant; an empty one is none.
         tenant: String,
         scope: StopScope,
-        /// Of the session, agent or swarm; of a wider scope empty.
+        /// Of the session, agent, tree or swarm; of a wider scope empty.
         name: String,
     },
     /// Everybody of a group, whatever they call.
@@ -69,10 +69,12 @@ pub enum GroupKind {
     Tenant,
     /// A label of their events, as `team=search`.
     Label,
+    /// The root that started them, itself or through others.
+    Tree,
 }
 
 impl GroupKind {
-    pub const ALL: [Self; 5] = [Self::Agent, Self::Session, Self::Swarm, Self::Tenant, Self::Label];
+    pub const ALL: [Self; 6] = [Self::Agent, Self::Session, Self::Swarm, Self::Tenant, Self::Label, Self::Tree];
 
     /// The word on the wire.
     #[must_use]
@@ -83,6 +85,7 @@ impl GroupKind {
             Self::Swarm => "swarm",
             Self::Tenant => "tenant",
             Self::Label => "label",
+            Self::Tree => "tree",
         }
     }
 
@@ -138,7 +141,7 @@ impl SubjectKey {
     #[must_use]
     pub fn stop(scope: StopScope, tenant: &str, name: &str) -> Self {
         let name = match scope {
-            StopScope::Session | StopScope::Agent | StopScope::Swarm => name,
+            StopScope::Session | StopScope::Agent | StopScope::Tree | StopScope::Swarm => name,
             StopScope::Tenant | StopScope::All => "",
         };
         Self::Stop { tenant: tenant.to_owned(), scope, name: name.to_owned() }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::event::wire::Wire;
-use crate::event::{EventTime, Reason, RecordMeta, Rejected, field};
+use crate::event::{EventTime, Reason, RecordMeta, Rejected, field, stop};
 use crate::limits::{ALLOWED_MS_MAX, FUTURE_MS_MAX};
 
 /// What a person makes of a loop that was published.
@@ -32,6 +32,8 @@ pub(super) fn answer<'a>(wire: &Wire<'a>, record: &RecordMeta<'_>) -> Result<Ans
     if until.is_some_and(|until| until > record.timestamp.plus_ms(ALLOWED_MS_MAX + FUTURE_MS_MAX)) {
         return Err(Rejected::at(Reason::BadValue, "until"));
     }
+    // For people and for labels alone; yet no line of theirs may be broken by it.
+    stop::reason(wire)?;
     let word = field::required(field::text(wire.answer, "answer")?, "answer")?;
     let judged = match word.as_ref() {
         "right" => Judged::Right,

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use crate::event::field::Cuts;
 use crate::event::wire::Wire;
 use crate::event::{
-    Ack, Call, CallResult, Content, Event, EventKind, EventTime, Message, Outcome, Reason, Record, RecordMeta, Rejected,
-    ResetScope, Role, StopScope, answer, field, json, part, stop,
+    Ack, Call, CallResult, Content, Event, EventKind, EventTime, MAIN_AGENT, Message, Outcome, Reason, Record, RecordMeta,
+    Rejected, ResetScope, Role, StopScope, answer, field, json, part, stop,
 };
 use crate::limits::{DESCRIPTION_CHARS_MAX, FUTURE_MS_MAX, STATE_CHARS_MAX, TEXT_CHARS_MAX};
 
@@ -111,7 +111,7 @@ fn event<'a>(wire: &Wire<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Reje
     let agent = part::agent(wire.agent)?;
     let stop_scope = if matches!(kind_name.as_ref(), STOP | RELEASE) { Some(stop::scope(wire)?) } else { None };
     let session_id = match stop_scope {
-        Some(scope) => stop::session_id(scope, session_id, agent.id.as_ref(), swarm_id.as_ref(), tenant.as_ref())?,
+        Some(scope) => stop::session_id(scope, session_id, &agent, swarm_id.as_ref(), tenant.as_ref())?,
         None => field::required(session_id, "session_id")?,
     };
 
@@ -171,8 +171,10 @@ fn event<'a>(wire: &Wire<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Reje
         tenant,
         session_id,
         has_agent: agent.id.is_some(),
-        agent_id: agent.id.unwrap_or("main".into()),
+        agent_id: agent.id.unwrap_or(MAIN_AGENT.into()),
         swarm_id,
+        parent_id: agent.parent_id,
+        root_id: agent.root_id,
         time: given.unwrap_or(record.timestamp).min(latest),
         time_clamped: given.is_some_and(|time| time > latest),
         has_time: given.is_some(),
@@ -261,7 +263,7 @@ pub fn allowed(rejected: &Rejected) -> Option<String> {
         (Reason::BadValue, "/outcome") => names(&OUTCOMES),
         (Reason::BadValue, "/role") => names(&ROLES),
         (Reason::BadValue, "/scope") => {
-            return Some(format!("one of {}; of a stop or release also tenant or all", names(&SCOPES).join(", ")));
+            return Some(format!("one of {}; of a stop or release also tree, tenant or all", names(&SCOPES).join(", ")));
         }
         (Reason::MissingField, "/scope") => StopScope::LIST.map(StopScope::as_str).to_vec(),
         (Reason::BadValue, "/fail") => vec!["open", "closed"],

@@ -29,8 +29,18 @@ pub(super) fn text_of<'a>(source: &'a str, name: &str) -> Result<Cow<'a, str>, R
 }
 
 /// A name: short enough to be a key, and without the control characters that separate the parts of keys.
+#[inline]
 pub(super) fn name<'a>(raw: Raw<'a>, name: &str) -> Result<Option<Cow<'a, str>>, Rejected> {
-    text(raw, name)?.map(|text| checked_name(text, name)).transpose()
+    raw.map(|source| name_of(source, name)).transpose()
+}
+
+/// A name from the source of a string.
+pub(super) fn name_of<'a>(source: &'a str, name: &str) -> Result<Cow<'a, str>, Rejected> {
+    // Nearly all names are so, and are looked at once.
+    if let Some(plain) = json::plain(source).filter(|plain| (1..=NAME_CHARS_MAX).contains(&plain.len())) {
+        return Ok(Cow::Borrowed(plain));
+    }
+    checked_name(text_of(source, name)?, name)
 }
 
 /// A name that must be one.

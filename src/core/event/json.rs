@@ -11,6 +11,7 @@ use crate::limits::JSON_DEPTH_MAX;
 
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+const SPACES: u64 = LOW_BITS * b' ' as u64;
 
 /// Bytes as text; `None` where they are no UTF-8. Every byte of the input passes here: many at a time.
 pub fn text(bytes: &[u8]) -> Option<&str> {
@@ -76,17 +77,33 @@ pub(super) fn unit(bytes: &[u8], at: usize) -> Option<u32> {
     digits.iter().try_fold(0, |value, &digit| Some(value * 16 + char::from(digit).to_digit(16)?))
 }
 
-/// Offset of the first `"` or `\` from `at` on, or the end. Eight bytes at a time.
-fn quote_or_backslash(bytes: &[u8], at: usize) -> usize {
+/// Offset of the first byte from `at` on that `hits` marks, or the end: `hits` takes eight bytes, and of what it gives only the lowest mark
+/// counts. What is shorter than eight bytes is padded with spaces, which it must not mark.
+#[inline]
+fn first_hit(bytes: &[u8], at: usize, hits: impl Fn(u64) -> u64) -> usize {
     let (words, tail) = bytes.get(at..).unwrap_or_default().as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let hit = bytes_equal(word, b'"') | bytes_equal(word, b'\\');
+        let hit = hits(u64::from_le_bytes(*word));
         if hit != 0 {
             return at + index * 8 + (hit.trailing_zeros() / 8) as usize;
         }
     }
-    at + words.len() * 8 + tail.iter().take_while(|byte| !matches!(byte, b'"' | b'\\')).count()
+    let from = bytes.len() - tail.len();
+    let Some(shift) = (8 - tail.len() as u32).checked_mul(8).filter(|shift| *shift < u64::BITS) else {
+        return bytes.len().max(at);
+    };
+    let word = match bytes.last_chunk::<8>() {
+        // The last eight bytes, without those that were looked at.
+        Some(last) => u64::from_le_bytes(*last) >> shift,
+        None => tail.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    };
+    let hit = hits(word | SPACES << (u64::BITS - shift));
+    if hit == 0 { bytes.len() } else { from + (hit.trailing_zeros() / 8) as usize }
+}
+
+/// Offset of the first `"` or `\` from `at` on, or the end.
+fn quote_or_backslash(bytes: &[u8], at: usize) -> usize {
+    first_hit(bytes, at, |word| bytes_equal(word, b'"') | bytes_equal(word, b'\\'))
 }
 
 /// The high bit of every byte that is `byte`; the lowest one is exact, which is all that is asked for.
@@ -103,9 +120,30 @@ const fn bytes_below(word: u64, bound: u8) -> u64 {
 
 /// Whether a text holds an ASCII control character. Eight bytes at a time: names are too short for more.
 pub(super) fn has_control(text: &str) -> bool {
-    let (words, tail) = text.as_bytes().as_chunks::<8>();
-    let is_control = |word: u64| bytes_below(word, 0x20) | bytes_equal(word, 0x7F) != 0;
-    words.iter().any(|word| is_control(u64::from_le_bytes(*word))) || tail.iter().any(u8::is_ascii_control)
+    first_hit(text.as_bytes(), 0, controls) < text.len()
+}
+
+/// The high bit of every byte that is an ASCII control character; the lowest one is exact.
+#[inline]
+const fn controls(word: u64) -> u64 {
+    bytes_below(word, 0x20) | bytes_equal(word, 0x7F)
+}
+
+/// What a string's source stands for, where that is plain to see: it has no escapes, and so no control character but one.
+#[inline]
+pub(super) fn plain(source: &str) -> Option<&str> {
+    let inner = source.get(1..source.len().checked_sub(1)?).filter(|_| is_string(source))?;
+    let marks = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        bytes_equal(word, b'\\') | bytes_equal(word, 0x7F)
+    };
+    let bytes = inner.as_bytes();
+    let (words, tail) = bytes.as_chunks::<8>();
+    let of_tail = match bytes.last_chunk::<8>() {
+        Some(last) => marks(last),
+        None => u64::from(tail.iter().any(|byte| matches!(byte, b'\\' | 0x7F))),
+    };
+    (words.iter().fold(of_tail, |all, word| all | marks(word)) == 0).then_some(inner)
 }
 
 /// Offset after the string whose opening quote stands at `at`; shows every escape on the way, a pair of surrogates once.
@@ -133,7 +171,7 @@ pub fn string_end(text: &str, at: usize) -> usize {
 
 /// Offset after the string whose opening quote stands at `at`, and whether it holds escapes.
 #[inline]
-fn string_span(text: &str, at: usize) -> (usize, bool) {
+pub(crate) fn string_span(text: &str, at: usize) -> (usize, bool) {
     let bytes = text.as_bytes();
     let mut has_escapes = false;
     let mut at = at + 1;
@@ -153,8 +191,15 @@ fn string_span(text: &str, at: usize) -> (usize, bool) {
 /// Offset of the first byte from `at` on that is no JSON white space.
 #[inline]
 pub fn skip_space(text: &str, at: usize) -> usize {
+    // Most writers leave none.
+    if text.as_bytes().get(at).is_some_and(|byte| *byte > b' ') { at } else { space_end(text.as_bytes(), at) }
+}
+
+/// The same. A call of its own: it is rarely needed.
+#[inline(never)]
+pub(super) fn space_end(bytes: &[u8], at: usize) -> usize {
     let mut at = at;
-    while text.as_bytes().get(at).is_some_and(|byte| is_space(*byte)) {
+    while bytes.get(at).is_some_and(|byte| is_space(*byte)) {
         at += 1;
     }
     at
@@ -273,36 +318,54 @@ pub fn unquote(source: &str) -> Cow<'_, str> {
 
 /// What stands between the quotes.
 #[inline]
-fn inner(source: &str) -> &str {
+pub(crate) fn inner(source: &str) -> &str {
     let inner = source.strip_prefix('"').unwrap_or(source);
     inner.strip_suffix('"').unwrap_or(inner)
 }
 
+/// Copies eight bytes at a time: what stands between two escapes is too short for more.
 fn unescaped(inner: &str) -> String {
-    let mut text = String::with_capacity(inner.len());
+    let bytes = inner.as_bytes();
+    let mut text = Vec::with_capacity(inner.len());
     let mut at = 0;
     loop {
-        let escape = backslash(inner.as_bytes(), at);
-        text.push_str(inner.get(at..escape).unwrap_or_default());
-        let Some(escaped) = inner.get(escape + 1..) else { return text };
-        let (character, length) = unescape(escaped);
-        text.push(character);
-        at = escape + 1 + length;
+        while let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+            let hit = bytes_equal(u64::from_le_bytes(*word), b'\\');
+            text.extend_from_slice(word);
+            if hit != 0 {
+                let plain = (hit.trailing_zeros() / 8) as usize;
+                text.truncate(text.len() - (word.len() - plain));
+                at += plain;
+                break;
+            }
+            at += word.len();
+        }
+        while let Some(byte) = bytes.get(at).filter(|byte| **byte != b'\\') {
+            text.push(*byte);
+            at += 1;
+        }
+        match bytes.get(at + 1) {
+            Some(b'n') => text.push(b'\n'),
+            Some(b't') => text.push(b'\t'),
+            Some(same @ (b'"' | b'\\' | b'/')) => text.push(*same),
+            _ => {
+                let Some(escaped) = inner.get(at + 1..) else { break };
+                let (character, length) = unescape(escaped);
+                text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                at += 1 + length;
+                continue;
+            }
+        }
+        at += 2;
     }
+    String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// Offset of the first backslash from `at` on, or the end. Eight bytes at a time: escapes are near one another, and a search that has
 /// to warm up costs more than it saves.
 #[inline]
 pub fn backslash(bytes: &[u8], at: usize) -> usize {
-    let (words, tail) = bytes.get(at..).unwrap_or_default().as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        let hit = bytes_equal(u64::from_le_bytes(*word), b'\\');
-        if hit != 0 {
-            return at + index * 8 + (hit.trailing_zeros() / 8) as usize;
-        }
-    }
-    at + words.len() * 8 + tail.iter().take_while(|byte| **byte != b'\\').count()
+    first_hit(bytes, at, |word| bytes_equal(word, b'\\'))
 }
 
 /// The character of an escape, and how many bytes after the backslash it takes.

@@ -48,6 +48,10 @@ pub struct Event<'a> {
     pub agent_id: Cow<'a, str>,
     /// The run that several sessions share.
     pub swarm_id: Option<Cow<'a, str>>,
+    /// Who started the agent: the id of its parent, or the session of a parent that has none.
+    pub parent_id: Option<Cow<'a, str>>,
+    /// The tree that the agent belongs to, by the name that its root gave it.
+    pub root_id: Option<Cow<'a, str>>,
     /// Event time: `time` of the payload, else the record timestamp; at most `FUTURE_MS_MAX` after the record timestamp.
     pub time: EventTime,
     /// Whether `time` had to be moved back to that bound.
@@ -109,7 +113,17 @@ pub enum EventKind<'a> {
     Answer(Answer<'a>),
 }
 
+/// The agent of a session that names none.
+pub const MAIN_AGENT: &str = "main";
+
 impl Event<'_> {
+    /// The tree of its agent, as far as it is named: the root, or else the agent that started it. Without either the session is its own tree.
+    #[must_use]
+    pub fn tree(&self) -> &str {
+        let parent = || self.parent_id.as_deref().filter(|parent| *parent != MAIN_AGENT);
+        self.root_id.as_deref().or_else(parent).unwrap_or(&self.session_id)
+    }
+
     /// The call that it is about, where it names one.
     #[must_use]
     pub fn call_id(&self) -> Option<&str> {

@@ -33,24 +33,26 @@ impl ErrorPart<'_> {
 pub(super) struct AgentPart<'a> {
     /// Its id, where the event names an agent.
     pub(super) id: Option<Cow<'a, str>>,
+    /// Who started it, where the event names it.
+    pub(super) parent_id: Option<Cow<'a, str>>,
+    /// Name of the tree that it belongs to.
+    pub(super) root_id: Option<Cow<'a, str>>,
     /// The model that it runs on.
     pub(super) model: Option<Cow<'a, str>>,
 }
 
-/// `agent`: every member is held to its type, and two of them are kept.
+/// `agent`: every member is held to its type, and four of them are kept.
 pub(super) fn agent(raw: Raw<'_>) -> Result<AgentPart<'_>, Rejected> {
     let Some(source) = object(raw, "agent")? else { return Ok(AgentPart::default()) };
-    let [id, parent_id, name, kind, model, framework] =
-        members(source, "agent", ["id", "parent_id", "name", "type", "model", "framework"])?;
-    let name_of = |source: Option<_>, pointer: &str| {
-        source.map(|source| field::checked_name(field::text_of(source, pointer)?, pointer)).transpose()
-    };
-    name_of(parent_id, "agent/parent_id")?;
+    let [id, parent_id, root_id, name, kind, model, framework] =
+        members(source, "agent", ["id", "parent_id", "root_id", "name", "type", "model", "framework"])?;
+    let name_of = |source: Option<_>, pointer: &str| source.map(|source| field::name_of(source, pointer)).transpose();
+    let (parent_id, root_id) = (name_of(parent_id, "agent/parent_id")?, name_of(root_id, "agent/root_id")?);
     for (source, pointer) in [(name, "agent/name"), (kind, "agent/type"), (framework, "agent/framework")] {
         source.map(|source| field::text_of(source, pointer)).transpose()?;
     }
     let model = model.map(|source| field::text_of(source, "agent/model")).transpose()?;
-    Ok(AgentPart { id: name_of(id, "agent/id")?, model })
+    Ok(AgentPart { id: name_of(id, "agent/id")?, parent_id, root_id, model })
 }
 
 /// `error`: an object, or text that is read as its message.
@@ -127,6 +129,7 @@ fn members<'a, const N: usize>(source: &'a str, object: &str, names: [&str; N]) 
                     return Err(Rejected::at(Reason::DuplicateField, &format!("{object}/{name}")));
                 }
                 *held = (value != "null").then_some(value);
+                break;
             }
         }
     }

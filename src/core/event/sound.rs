@@ -20,9 +20,9 @@ pub(crate) fn is_sound(text: &str) -> bool {
     scanner.value(JSON_DEPTH_MAX).is_some() && scanner.is_at_end()
 }
 
-/// Shows the fields of a text that is one sound object, in source order, equal keys included: key, unescaped, and where the value stands.
+/// Shows the fields of a text that is one sound object, in source order, equal keys included: bytes of the key, unescaped, and where the value stands.
 /// None where it is no such text; what was shown until then means nothing.
-pub(super) fn fields<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, str>, Range<usize>)) -> Option<()> {
+pub(super) fn fields<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, [u8]>, Range<usize>)) -> Option<()> {
     fields_while(text, |key, value| {
         visit(key, value);
         true
@@ -30,16 +30,24 @@ pub(super) fn fields<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, str>, Rang
 }
 
 /// The same, as long as `visit` is to be shown more: what stands behind that is not looked at.
-pub fn fields_while<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, str>, Range<usize>) -> bool) -> Option<()> {
+pub fn fields_while<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, [u8]>, Range<usize>) -> bool) -> Option<()> {
     let mut scanner = Scanner::of(text);
     scanner.expect(b'{')?;
     if scanner.peek_after_space()? == b'}' {
         scanner.at += 1;
     } else {
         loop {
-            let key = scanner.key()?;
+            let start = scanner.key_start()?;
+            let has_escapes = scanner.string()?;
+            let end = scanner.at;
+            scanner.expect(b':')?;
             let value = scanner.peek_after_space().map(|_| scanner.at)?;
             scanner.value(JSON_DEPTH_MAX - 1)?;
+            let key = if has_escapes {
+                Cow::Owned(json::unquote(text.get(start..end)?).into_owned().into_bytes())
+            } else {
+                Cow::Borrowed(scanner.bytes.get(start + 1..end - 1)?)
+            };
             if !visit(key, value..scanner.at) {
                 return Some(());
             }
@@ -54,7 +62,7 @@ pub fn fields_while<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, str>, Range
 }
 
 struct Scanner<'a> {
-    text: &'a str,
+    bytes: &'a [u8],
     at: usize,
     /// Where the block begins whose stops are known, and they: a bit for each byte that is not simply part of a string.
     block: usize,
@@ -68,13 +76,13 @@ fn stops(block: &[u8; BLOCK]) -> u64 {
 
 impl<'a> Scanner<'a> {
     fn of(text: &'a str) -> Self {
-        Self { text, at: 0, block: 0, stops: blocks::at(text.as_bytes(), 0, stops) }
+        Self { bytes: text.as_bytes(), at: 0, block: 0, stops: blocks::at(text.as_bytes(), 0, stops) }
     }
 
     /// Offset of the first byte from `at` on that is not simply part of a string; the end where there is none, or beyond.
     #[inline]
     fn next_stop(&mut self, at: usize) -> usize {
-        let bytes = self.text.as_bytes();
+        let bytes = self.bytes;
         let mut from = at;
         loop {
             let block = from - from % BLOCK;
@@ -92,8 +100,19 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips one value of at most so many levels. No recursion: hostile depth costs nothing.
+    /// Skips one value of at most so many levels.
+    #[inline]
     fn value(&mut self, depth_max: usize) -> Option<()> {
+        match self.peek_after_space()? {
+            b'"' => self.string().map(drop),
+            b'{' | b'[' => self.container(depth_max),
+            b'-' | b'0'..=b'9' => self.number(),
+            _ => self.word(),
+        }
+    }
+
+    /// Skips an object or array. No recursion: hostile depth costs nothing.
+    fn container(&mut self, depth_max: usize) -> Option<()> {
         let mut open = 0;
         // One bit for each open container, the innermost lowest: whether it is an object.
         let mut kinds = 0_u64;
@@ -143,15 +162,16 @@ impl<'a> Scanner<'a> {
     }
 
     /// A key and its colon.
-    fn key(&mut self) -> Option<Cow<'a, str>> {
-        if self.peek_after_space()? != b'"' {
-            return None;
-        }
-        let start = self.at;
-        let has_escapes = self.string()?;
-        let source = self.text.get(start..self.at)?;
-        self.expect(b':')?;
-        Some(if has_escapes { json::unquote(source) } else { Cow::Borrowed(source.get(1..source.len() - 1)?) })
+    fn key(&mut self) -> Option<()> {
+        self.key_start()?;
+        self.string()?;
+        self.expect(b':')
+    }
+
+    /// Where the quote stands that opens a key.
+    #[inline]
+    fn key_start(&mut self) -> Option<usize> {
+        (self.peek_after_space()? == b'"').then_some(self.at)
     }
 
     /// A string from its opening quote on; whether it holds escapes.
@@ -161,7 +181,7 @@ impl<'a> Scanner<'a> {
         let from = self.at + 1;
         let left = if from - from % BLOCK == self.block { self.stops & (u64::MAX << (from % BLOCK)) } else { 0 };
         let end = self.block + left.trailing_zeros() as usize;
-        if left != 0 && self.text.as_bytes().get(end) == Some(&b'"') {
+        if left != 0 && self.bytes.get(end) == Some(&b'"') {
             self.at = end + 1;
             return Some(false);
         }
@@ -171,7 +191,7 @@ impl<'a> Scanner<'a> {
     /// The same for any string. A call of its own: beside it the short ones would pay for its registers.
     #[inline(never)]
     fn long_string(&mut self) -> Option<bool> {
-        let bytes = self.text.as_bytes();
+        let bytes = self.bytes;
         let mut has_escapes = false;
         let mut at = self.at + 1;
         loop {
@@ -191,53 +211,56 @@ impl<'a> Scanner<'a> {
     }
 
     fn number(&mut self) -> Option<()> {
-        self.skip(|byte| byte == b'-', 1);
+        self.at += usize::from(self.peek()? == b'-');
         match self.peek()? {
             b'0' => self.at += 1,
             _ => self.digits()?,
         }
-        if self.skip(|byte| byte == b'.', 1) {
+        if self.peek() == Some(b'.') {
+            self.at += 1;
             self.digits()?;
         }
-        if self.skip(|byte| matches!(byte, b'e' | b'E'), 1) {
-            self.skip(|byte| matches!(byte, b'+' | b'-'), 1);
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            self.at += usize::from(matches!(self.peek()?, b'+' | b'-'));
             self.digits()?;
         }
         Some(())
     }
 
+    #[inline]
     fn digits(&mut self) -> Option<()> {
-        self.skip(|byte| byte.is_ascii_digit(), usize::MAX).then_some(())
+        let start = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        (self.at > start).then_some(())
     }
 
     fn word(&mut self) -> Option<()> {
-        let rest = self.text.as_bytes().get(self.at..)?;
+        let rest = self.bytes.get(self.at..)?;
         let word = [&b"true"[..], b"false", b"null"].into_iter().find(|word| rest.starts_with(word))?;
         self.at += word.len();
         Some(())
     }
 
-    /// Skips at most so many bytes of a kind; whether there was one.
-    fn skip(&mut self, is_meant: impl Fn(u8) -> bool, most: usize) -> bool {
-        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let count = rest.iter().take(most).take_while(|byte| is_meant(**byte)).count();
-        self.at += count;
-        count > 0
-    }
-
+    #[inline]
     fn expect(&mut self, byte: u8) -> Option<()> {
         (self.peek_after_space()? == byte).then(|| self.at += 1)
     }
 
     #[inline]
     fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+        self.bytes.get(self.at).copied()
     }
 
     #[inline]
     fn peek_after_space(&mut self) -> Option<u8> {
-        self.at = json::skip_space(self.text, self.at);
-        self.peek()
+        // Most writers leave no space.
+        self.peek().filter(|byte| *byte > b' ').or_else(|| {
+            self.at = json::space_end(self.bytes, self.at);
+            self.peek()
+        })
     }
 
     fn is_at_end(&mut self) -> bool {
@@ -266,6 +289,10 @@ mod tests {
     use super::{fields, fields_while, is_sound};
     use crate::event::json;
 
+    fn text_of(key: &[u8]) -> String {
+        String::from_utf8(key.to_vec()).unwrap()
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         #[test]
@@ -274,10 +301,11 @@ mod tests {
                 let sound = json::is_valid(&text) && json::faults(&text) == json::Faults::default();
                 prop_assert_eq!(is_sound(&text), sound, "{}", text);
                 let mut found = Vec::new();
-                let read = fields(&text, |key, value| found.push((key, &text[value]))).is_some();
+                let read = fields(&text, |key, value| found.push((text_of(&key), &text[value]))).is_some();
                 prop_assert_eq!(read, sound && text.trim_start().starts_with('{'), "{}", text);
                 if read {
-                    prop_assert_eq!(found, json::fields(&text).collect::<Vec<_>>());
+                    let fields = json::fields(&text).map(|(key, value)| (key.into_owned(), value));
+                    prop_assert_eq!(found, fields.collect::<Vec<_>>());
                 }
             }
         }
@@ -296,8 +324,8 @@ mod tests {
     #[test]
     fn what_stands_behind_the_last_field_asked_for_is_not_looked_at() {
         let mut shown = Vec::new();
-        let visit = |key: std::borrow::Cow<'_, str>, _| {
-            shown.push(key.into_owned());
+        let visit = |key: std::borrow::Cow<'_, [u8]>, _| {
+            shown.push(text_of(&key));
             shown.len() < 2
         };
         assert_eq!(fields_while(r#"{"a":1,"b":[2],"c":"#, visit), Some(()));
@@ -411,7 +439,7 @@ mod tests {
     fn fields_come_in_source_order_and_only_of_a_whole_object() {
         let mut found = Vec::new();
         let text = r#" { "a" : [1, {"x":"}"}] , "\u0062\"" :"\\", "a":null} "#;
-        assert!(fields(text, |key, value| found.push(format!("{key}={}", &text[value]))).is_some());
+        assert!(fields(text, |key, value| found.push(format!("{}={}", text_of(&key), &text[value]))).is_some());
         assert_eq!(found, [r#"a=[1, {"x":"}"}]"#, r#"b"="\\""#, "a=null"]);
         for text in ["{}", " { } "] {
             assert!(fields(text, |_, _| unreachable!()).is_some());

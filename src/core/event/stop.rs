@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::event::part::AgentPart;
 use crate::event::wire::Wire;
 use crate::event::{EventTime, Reason, RecordMeta, Rejected, field};
 use crate::limits::{FUTURE_MS_MAX, STOP_MS_MAX, STOP_REASON_CHARS_MAX};
@@ -18,6 +19,8 @@ pub enum StopScope {
     Session,
     /// Agents of this id, in whichever session.
     Agent,
+    /// Every agent of a tree, its root among them.
+    Tree,
     /// Every session of a swarm.
     Swarm,
     /// Every session of the tenant.
@@ -28,7 +31,7 @@ pub enum StopScope {
 
 impl StopScope {
     /// Every scope, the narrowest first.
-    pub const LIST: [Self; 5] = [Self::Session, Self::Agent, Self::Swarm, Self::Tenant, Self::All];
+    pub const LIST: [Self; 6] = [Self::Session, Self::Agent, Self::Tree, Self::Swarm, Self::Tenant, Self::All];
 
     /// The word on the wire.
     #[must_use]
@@ -36,6 +39,7 @@ impl StopScope {
         match self {
             Self::Session => "session",
             Self::Agent => "agent",
+            Self::Tree => "tree",
             Self::Swarm => "swarm",
             Self::Tenant => "tenant",
             Self::All => "all",
@@ -52,7 +56,7 @@ impl StopScope {
     #[must_use]
     pub const fn record_key<'a>(self, tenant: &'a str, name: &'a str) -> &'a str {
         match self {
-            Self::Session | Self::Agent | Self::Swarm => name,
+            Self::Session | Self::Agent | Self::Tree | Self::Swarm => name,
             Self::Tenant => tenant,
             Self::All => ALL_KEY,
         }
@@ -88,13 +92,14 @@ pub(super) fn scope(wire: &Wire<'_>) -> Result<StopScope, Rejected> {
 pub(super) fn session_id<'a>(
     scope: StopScope,
     session_id: Option<Cow<'a, str>>,
-    agent_id: Option<&Cow<'a, str>>,
+    agent: &AgentPart<'a>,
     swarm_id: Option<&Cow<'a, str>>,
     tenant: Option<&Cow<'a, str>>,
 ) -> Result<Cow<'a, str>, Rejected> {
     match scope {
         StopScope::Session => field::required(session_id, "session_id"),
-        StopScope::Agent => field::required(agent_id.cloned(), "agent"),
+        StopScope::Agent => field::required(agent.id.clone(), "agent"),
+        StopScope::Tree => field::required(agent.root_id.clone(), "agent/root_id"),
         StopScope::Swarm => field::required(swarm_id.cloned(), "swarm_id"),
         StopScope::Tenant => field::required(tenant.cloned(), "tenant"),
         // Whoever names a tenant means less than all.
@@ -123,7 +128,7 @@ pub(super) fn release<'a>(wire: &Wire<'a>, scope: StopScope) -> Result<Release<'
 }
 
 /// One line: people read it in terminals, and agents as a statement.
-fn reason<'a>(wire: &Wire<'a>) -> Result<Option<Cow<'a, str>>, Rejected> {
+pub(super) fn reason<'a>(wire: &Wire<'a>) -> Result<Option<Cow<'a, str>>, Rejected> {
     let reason = field::bounded_text(wire.reason, "reason", STOP_REASON_CHARS_MAX)?;
     match &reason {
         Some(text) if text.trim().is_empty() || crate::event::json::has_control(text) => {

@@ -38,18 +38,15 @@ impl EventTime {
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
-        let year = digits(bytes, 0, 4)?;
-        let month = digits(bytes, 5, 2)?;
-        let day = digits(bytes, 8, 2)?;
-        let hour = digits(bytes, 11, 2)?;
-        let minute = digits(bytes, 14, 2)?;
-        let second = digits(bytes, 17, 2)?;
-        let is_separated = bytes.get(4) == Some(&b'-')
-            && bytes.get(7) == Some(&b'-')
-            && matches!(bytes.get(10), Some(b'T' | b't'))
-            && bytes.get(13) == Some(&b':')
-            && bytes.get(16) == Some(&b':');
-        let is_valid = is_separated
+        let head = bytes.first_chunk::<19>()?;
+        let &[c1, c2, y1, y2, b'-', m1, m2, b'-', d1, d2, b'T' | b't', h1, h2, b':', n1, n2, b':', s1, s2] = head else {
+            return None;
+        };
+        let is_read = [c1, c2, y1, y2, m1, m2, d1, d2, h1, h2, n1, n2, s1, s2].iter().all(u8::is_ascii_digit);
+        let of = |tens: u8, ones: u8| u32::from(tens.wrapping_sub(b'0')) * 10 + u32::from(ones.wrapping_sub(b'0'));
+        let (year, month, day) = (of(c1, c2) * 100 + of(y1, y2), of(m1, m2), of(d1, d2));
+        let (hour, minute, second) = (of(h1, h2), of(n1, n2), of(s1, s2));
+        let is_valid = is_read
             && year >= 1
             && (1..=12).contains(&month)
             && (1..=days_in_month(year, month)).contains(&day)
@@ -61,7 +58,7 @@ impl EventTime {
         }
         let (fraction_ms, zone_at) = fraction_ms(bytes, 19)?;
         let offset_min = offset_min(bytes.get(zone_at..)?)?;
-        let seconds = hour * 3600 + (minute - offset_min) * 60 + second;
+        let seconds = i64::from(hour * 3600 + minute * 60 + second) - offset_min * 60;
         Some(Self(days_from_civil(year, month, day) * DAY_MS + seconds * 1000 + fraction_ms))
     }
 
@@ -127,23 +124,20 @@ fn offset_min(zone: &[u8]) -> Option<i64> {
     (zone.len() == 6 && zone.get(3) == Some(&b':') && hours <= 23 && minutes <= 59).then_some(sign * (hours * 60 + minutes))
 }
 
-const fn days_in_month(year: i64, month: i64) -> i64 {
+const fn days_in_month(year: u32, month: u32) -> u32 {
     match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
         2 => 28,
         4 | 6 | 9 | 11 => 30,
         _ => 31,
     }
 }
 
-/// Days since 1970-01-01. The year is counted from March, so that the leap day is its last, in eras of 400 years.
-const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
+/// Days since 1970-01-01, from the year 1 on. The year is counted from March, so that the leap day is its last.
+fn days_from_civil(year: u32, month: u32, day: u32) -> i64 {
+    let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    i64::from(year * 365 + year / 4 - year / 100 + year / 400 + day_of_year) - 719_468
 }
 
 /// The inverse: year, month, day.

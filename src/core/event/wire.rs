@@ -19,7 +19,7 @@ macro_rules! wire {
         }
 
         impl Known {
-            fn of(name: &str) -> Option<Self> {
+            fn of(name: &[u8]) -> Option<Self> {
                 match name {
                     $($name => Some(Self::$field),)*
                     _ => None,
@@ -28,7 +28,7 @@ macro_rules! wire {
 
             const fn name(self) -> &'static str {
                 match self {
-                    $(Self::$field => $name,)*
+                    $(Self::$field => const { name_of($name) },)*
                 }
             }
         }
@@ -51,50 +51,57 @@ macro_rules! wire {
 }
 
 wire! {
-    v "v"
-    id "id"
-    kind "kind"
-    session_id "session_id"
-    swarm_id "swarm_id"
-    tenant "tenant"
-    agent "agent"
-    time "time"
-    seq "seq"
-    turn "turn"
-    tool "tool"
-    call_id "call_id"
-    description "description"
-    args "args"
-    args_sha256 "args_sha256"
-    args_bytes "args_bytes"
-    result "result"
-    result_sha256 "result_sha256"
-    result_bytes "result_bytes"
-    stable_result "stable_result"
-    truncated "truncated"
-    outcome "outcome"
-    error "error"
-    duration_ms "duration_ms"
-    role "role"
-    text "text"
-    text_sha256 "text_sha256"
-    is_final "final"
-    synthetic "synthetic"
-    state "state"
-    scope "scope"
-    until "until"
-    reason "reason"
-    fail "fail"
-    episode "episode"
-    answer "answer"
-    command_id "command_id"
-    ack "ack"
-    usage "usage"
-    traceparent "traceparent"
-    labels "labels"
+    v b"v"
+    id b"id"
+    kind b"kind"
+    session_id b"session_id"
+    swarm_id b"swarm_id"
+    tenant b"tenant"
+    agent b"agent"
+    time b"time"
+    seq b"seq"
+    turn b"turn"
+    tool b"tool"
+    call_id b"call_id"
+    description b"description"
+    args b"args"
+    args_sha256 b"args_sha256"
+    args_bytes b"args_bytes"
+    result b"result"
+    result_sha256 b"result_sha256"
+    result_bytes b"result_bytes"
+    stable_result b"stable_result"
+    truncated b"truncated"
+    outcome b"outcome"
+    error b"error"
+    duration_ms b"duration_ms"
+    role b"role"
+    text b"text"
+    text_sha256 b"text_sha256"
+    is_final b"final"
+    synthetic b"synthetic"
+    state b"state"
+    scope b"scope"
+    until b"until"
+    reason b"reason"
+    fail b"fail"
+    episode b"episode"
+    answer b"answer"
+    command_id b"command_id"
+    ack b"ack"
+    usage b"usage"
+    traceparent b"traceparent"
+    labels b"labels"
     // A structured CloudEvent has these two, and wraps the event.
-    specversion "specversion"
-    data "data"
+    specversion b"specversion"
+    data b"data"
+}
+
+const fn name_of(bytes: &'static [u8]) -> &'static str {
+    match std::str::from_utf8(bytes) {
+        Ok(name) => name,
+        Err(_) => "",
+    }
 }
 
 /// The places of known fields are the bits of one word.
@@ -124,6 +131,6 @@ impl<'a> Wire<'a> {
 
     /// The name of a field as rejections may show it.
     pub(super) fn known_name(name: &str) -> Option<&'static str> {
-        Known::of(name).map(Known::name)
+        Known::of(name.as_bytes()).map(Known::name)
     }
 }

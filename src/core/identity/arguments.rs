@@ -49,7 +49,7 @@ impl<'a> Arguments<'a> {
 
     /// Canonical source of a top-level argument.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
-        self.members.iter().find(|member| self.key(member) == name).map(|member| self.part(member.colon + 1, member.end))
+        self.members.iter().find(|member| self.is_key(member, name)).map(|member| self.part(member.colon + 1, member.end))
     }
 
     /// Canonical source of the only top-level argument.
@@ -86,7 +86,7 @@ impl<'a> Arguments<'a> {
 
     /// Whether one of `names` is a top-level argument.
     pub(crate) fn has_any(&self, names: &[String]) -> bool {
-        self.members.iter().any(|member| holds(names, &self.key(member)))
+        self.members.iter().any(|member| names.iter().any(|name| self.is_key(member, name)))
     }
 
     /// Canonical text of an object with some of its members; of anything else the whole text.
@@ -101,6 +101,13 @@ impl<'a> Arguments<'a> {
         }
         text.push_str(if text.is_empty() { "{}" } else { "}" });
         Cow::Owned(text)
+    }
+
+    fn is_key(&self, member: &Member, name: &str) -> bool {
+        // Most begin with another letter. Behind the quote of an empty key stands the other quote.
+        let first = self.text.as_bytes().get(member.start + 1);
+        let expected = name.as_bytes().first().unwrap_or(&b'"');
+        (first == Some(expected) || first == Some(&b'\\')) && self.key(member) == name
     }
 
     fn key(&self, member: &Member) -> Cow<'_, str> {

@@ -84,8 +84,8 @@ impl<'a> CanonicalWriter<'a, '_> {
             Some(b'{') if depth < RECURSION_MAX => self.object(depth),
             Some(b'[') if depth < RECURSION_MAX => self.array(depth),
             Some(b'"') => {
-                let source = self.take();
-                write_string(source, &mut self.out);
+                let (source, has_escapes) = self.take_string();
+                self.string(source, has_escapes);
             }
             Some(b'-' | b'0'..=b'9') => {
                 let source = self.take();
@@ -123,8 +123,8 @@ impl<'a> CanonicalWriter<'a, '_> {
         let start = self.out.len();
         let mut is_sorted = true;
         while self.peek_after_space() == Some(b'"') {
-            let key_source = self.take();
-            let key = json::unquote(key_source);
+            let (key_source, has_escapes) = self.take_string();
+            let key = if has_escapes { json::unquote(key_source) } else { Cow::Borrowed(json::inner(key_source)) };
             self.at = json::skip_space(self.source, json::skip_space(self.source, self.at) + 1);
             if self.dropped.iter().any(|names| names.iter().any(|name| *name == key)) {
                 self.at = json::value_end(self.source, self.at);
@@ -135,7 +135,7 @@ impl<'a> CanonicalWriter<'a, '_> {
                     self.out.push(',');
                 }
                 let start = self.out.len();
-                write_string(key_source, &mut self.out);
+                self.string(key_source, has_escapes);
                 let colon = self.out.len();
                 self.out.push(':');
                 self.value(depth + 1);
@@ -189,6 +189,22 @@ impl<'a> CanonicalWriter<'a, '_> {
         let source = self.source.get(self.at..end).unwrap_or_default();
         self.at = end;
         source
+    }
+
+    /// The source of the string here, and whether it holds escapes.
+    fn take_string(&mut self) -> (&'a str, bool) {
+        let (end, has_escapes) = json::string_span(self.source, self.at);
+        let source = self.source.get(self.at..end).unwrap_or_default();
+        self.at = end;
+        (source, has_escapes)
+    }
+
+    fn string(&mut self, source: &str, has_escapes: bool) {
+        if has_escapes {
+            write_string(source, &mut self.out);
+        } else {
+            self.out.push_str(source);
+        }
     }
 
     fn close(&mut self, bracket: u8) {

@@ -45,8 +45,9 @@ impl Hash128 {
     /// Reads 32 hexadecimal digits, as they are displayed; capital ones are read too.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
-        let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_hex.then(|| u128::from_str_radix(text, 16).ok().map(Self))?
+        let digits: &[u8; 32] = text.as_bytes().try_into().ok()?;
+        let value = digits.iter().try_fold(0, |value, digit| Some(value << 4 | u128::from(char::from(*digit).to_digit(16)?)))?;
+        Some(Self(value))
     }
 }
 
@@ -75,7 +76,14 @@ impl fmt::Debug for Digest {
 
 impl fmt::Display for Hash128 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        // Not by the number's own formatting, which would divide it: each report has one in its key.
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut digits = [0; 32];
+        let (pairs, _) = digits.as_chunks_mut::<2>();
+        for (pair, byte) in pairs.iter_mut().zip(self.0.to_be_bytes()) {
+            *pair = [byte >> 4, byte & 15].map(|digit| DIGITS.get(usize::from(digit)).copied().unwrap_or(b'0'));
+        }
+        f.write_str(std::str::from_utf8(&digits).unwrap_or_default())
     }
 }
 

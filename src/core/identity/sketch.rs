@@ -17,7 +17,7 @@ use words::{Escapes, FOLDED, TakesWords, Word, mixed, small, words};
 const OWN_WORDS_MAX: usize = 512;
 
 /// Hashes of arguments and of words; of most calls there are few.
-pub type Hashes = SmallVec<[u32; 64]>;
+type Hashes = SmallVec<[u32; 64]>;
 
 /// Bytes between two quotes that are taken for a quoted name.
 const QUOTED_BYTES_MAX: usize = 80;
@@ -122,13 +122,23 @@ pub struct ArgumentSketch {
     pub hashes: SmallVec<[u32; 16]>,
     /// Their words that could name something.
     pub named: SmallVec<[u16; 64]>,
+    /// The words of the call: of its tool, and of the arguments with their names. Ascending; none where they were not asked for.
+    pub own: Hashes,
 }
 
 /// At most so many arguments are hashed one by one, and at most `most` words are kept as names. A number in one of `modifiers`, which choose
-/// which part is meant, names nothing.
+/// which part is meant, names nothing. `tool`: whose call it is, where the words of the call are asked for.
 #[must_use]
-pub fn read_arguments(args: &Arguments<'_>, modifiers: &[String], most_hashes: usize, most: usize) -> ArgumentSketch {
-    let mut reader = ArgumentReader { sketcher: Sketcher::default(), names: NameSet::new(most), is_modifier: false };
+pub fn read_arguments(
+    args: &Arguments<'_>,
+    modifiers: &[String],
+    most_hashes: usize,
+    most: usize,
+    tool: Option<&str>,
+) -> ArgumentSketch {
+    let own = OwnReader { words: Hashes::new(), is_asked: tool.is_some() };
+    let mut reader = ArgumentReader { sketcher: Sketcher::default(), names: NameSet::new(most), is_modifier: false, own };
+    reader.own.read(tool.unwrap_or_default(), Escapes::Json);
     let mut hashes = SmallVec::new();
     args.members(|key, value| {
         if hashes.len() < most_hashes {
@@ -141,14 +151,16 @@ pub fn read_arguments(args: &Arguments<'_>, modifiers: &[String], most_hashes: u
         if args.is_object() {
             let is_number = || value.bytes().all(|byte| byte.is_ascii_digit() || b"[]-,. ".contains(&byte));
             reader.is_modifier = modifiers.iter().any(|name| name == key) && is_number();
-            values(value, &mut |value| words(value, Escapes::Json, &mut reader));
+            reader.own.read(key, Escapes::None);
+            values(value, &mut |piece| reader.read(piece));
         }
     });
     if !args.is_object() {
-        values(args.text(), &mut |value| words(value, Escapes::Json, &mut reader));
+        values(args.text(), &mut |piece| reader.read(piece));
     }
     hashes.sort_unstable();
-    ArgumentSketch { sketch: reader.sketcher.finish().0, hashes, named: reader.names.named().into() }
+    let own = reader.own.ascending();
+    ArgumentSketch { sketch: reader.sketcher.finish().0, hashes, named: reader.names.named().into(), own }
 }
 
 struct ArgumentReader {
@@ -156,40 +168,62 @@ struct ArgumentReader {
     names: NameSet,
     /// What is read chooses which part is meant.
     is_modifier: bool,
+    own: OwnReader,
+}
+
+impl ArgumentReader {
+    fn read(&mut self, piece: Piece<'_>) {
+        match piece {
+            Piece::Value(value) => words(value, Escapes::Json, self),
+            Piece::Key(key) => self.own.read(key, Escapes::Json),
+        }
+    }
 }
 
 impl TakesWords for ArgumentReader {
     #[inline(never)]
     fn take(&mut self, word: Word) {
         self.sketcher.add(word.hash);
+        if self.own.is_asked {
+            self.own.note(word);
+        }
         if !self.is_modifier {
             self.names.take(word);
         }
     }
 }
 
-/// The words of a call: its tool, and its arguments with their names. Ascending.
-#[must_use]
-pub fn own_words(tool: &str, arguments: &str) -> Hashes {
-    let mut own = OwnReader(Hashes::new());
-    for text in [tool, arguments] {
-        words(text, Escapes::Json, &mut own);
-    }
-    let OwnReader(mut own) = own;
-    own.sort_unstable();
-    own.dedup();
-    own
+/// Takes the first [`OWN_WORDS_MAX`] words, where they are asked for.
+struct OwnReader {
+    words: Hashes,
+    is_asked: bool,
 }
 
-/// Takes the first [`OWN_WORDS_MAX`] words.
-struct OwnReader(Hashes);
+impl OwnReader {
+    fn read(&mut self, text: &str, escapes: Escapes) {
+        if self.is_asked {
+            words(text, escapes, self);
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, word: Word) {
+        if self.words.len() < OWN_WORDS_MAX {
+            self.words.push(small(word.hash));
+        }
+    }
+
+    fn ascending(mut self) -> Hashes {
+        self.words.sort_unstable();
+        self.words.dedup();
+        self.words
+    }
+}
 
 impl TakesWords for OwnReader {
     #[inline(never)]
     fn take(&mut self, word: Word) {
-        if self.0.len() < OWN_WORDS_MAX {
-            self.0.push(small(word.hash));
-        }
+        self.note(word);
     }
 }
 
@@ -301,10 +335,19 @@ fn split_at_quoted(text: &str) -> (&str, &str) {
     (text, "")
 }
 
-/// The strings and scalars of a JSON text, without the keys of its objects; of other text the whole.
-fn values(text: &str, each: &mut impl FnMut(&str)) {
+/// A piece of a JSON text.
+#[derive(Clone, Copy)]
+enum Piece<'a> {
+    /// Strings and scalars, and what stands between them.
+    Value(&'a str),
+    /// The key of an object, with its quotes.
+    Key(&'a str),
+}
+
+/// The strings and scalars of a JSON text, and the keys of its objects; of other text the whole.
+fn values(text: &str, each: &mut impl FnMut(Piece<'_>)) {
     if !text.starts_with(['{', '[']) {
-        return each(text);
+        return each(Piece::Value(text));
     }
     let (mut at, mut from) = (0, 0);
     while let Some(byte) = text.as_bytes().get(at) {
@@ -315,12 +358,13 @@ fn values(text: &str, each: &mut impl FnMut(&str)) {
         let end = json::string_end(text, at).max(at + 1);
         let is_key = text.as_bytes().get(json::skip_space(text, end)) == Some(&b':');
         if is_key {
-            each(text.get(from..at).unwrap_or_default());
+            each(Piece::Value(text.get(from..at).unwrap_or_default()));
+            each(Piece::Key(text.get(at..end).unwrap_or_default()));
             from = end;
         }
         at = end;
     }
-    each(text.get(from..).unwrap_or_default());
+    each(Piece::Value(text.get(from..).unwrap_or_default()));
 }
 
 /// Hashes that are kept before they are thinned out.

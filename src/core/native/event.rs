@@ -31,6 +31,9 @@ pub struct EventAgent<'a> {
     /// The model behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<&'a str>,
+    /// The tree that it belongs to: of an agent that another one of its session has started, the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_id: Option<&'a str>,
     /// Its kind, as the program names it.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<&'a str>,

@@ -20,6 +20,8 @@ const MONDAY_MS: i64 = 4 * DAY_MS;
 pub enum Per {
     /// As long as the session lives: each session of the scope has the budget by itself.
     Session,
+    /// As long as the tree of agents lives: each tree of the scope has the budget by itself.
+    Tree,
     /// A minute: a limit of its cost is a speed.
     Minute,
     Hour,
@@ -30,8 +32,14 @@ pub enum Per {
 }
 
 impl Per {
-    const WORDS: [(&str, Self); 5] =
-        [("session", Self::Session), ("minute", Self::Minute), ("hour", Self::Hour), ("day", Self::Day), ("week", Self::Week)];
+    const WORDS: [(&str, Self); 6] = [
+        ("session", Self::Session),
+        ("tree", Self::Tree),
+        ("minute", Self::Minute),
+        ("hour", Self::Hour),
+        ("day", Self::Day),
+        ("week", Self::Week),
+    ];
 
     /// The word of a policy and of a key.
     #[must_use]
@@ -44,11 +52,11 @@ impl Per {
         Self::WORDS.iter().find(|(word, _)| *word == name).map(|(_, per)| *per)
     }
 
-    /// Length of a window, ms of event time; 0 = it ends with the session.
+    /// Length of a window, ms of event time; 0 = it ends with the session or the tree.
     #[must_use]
     pub const fn window_ms(self) -> i64 {
         match self {
-            Self::Session => 0,
+            Self::Session | Self::Tree => 0,
             Self::Minute => MINUTE_MS,
             Self::Hour => 60 * MINUTE_MS,
             Self::Day => DAY_MS,
@@ -60,7 +68,7 @@ impl Per {
     #[must_use]
     pub const fn window_of(self, time: EventTime) -> EventTime {
         match self {
-            Self::Session => EventTime(0),
+            Self::Session | Self::Tree => EventTime(0),
             Self::Week => EventTime(time.0.saturating_sub(time.0.saturating_sub(MONDAY_MS).rem_euclid(7 * DAY_MS))),
             _ => EventTime(time.0.saturating_sub(time.0.rem_euclid(self.window_ms()))),
         }
@@ -74,6 +82,8 @@ pub enum BudgetScope {
     Agent,
     Swarm,
     Tenant,
+    /// A tree of agents, by the name of its root.
+    Tree,
     /// Events with this label, for each of its values.
     Label(String),
 }
@@ -86,6 +96,7 @@ impl BudgetScope {
             Self::Agent => "agent",
             Self::Swarm => "swarm",
             Self::Tenant => "tenant",
+            Self::Tree => "tree",
             Self::Label(_) => "label",
         }
     }
@@ -99,6 +110,12 @@ pub struct Used {
     pub tokens: u64,
     /// Millionths of a US dollar.
     pub cost_micro_usd: u64,
+    /// Agents that others have started, as they first show themselves.
+    pub agents: u64,
+    /// Of these, agents that have reported their end.
+    pub ended: u64,
+    /// Levels that the deepest of them is below its root.
+    pub depth: u32,
     /// Event time of the first use.
     pub first: EventTime,
     /// Event time of the last.
@@ -112,6 +129,9 @@ impl Used {
         self.calls = self.calls.saturating_add(other.calls);
         self.tokens = self.tokens.saturating_add(other.tokens);
         self.cost_micro_usd = self.cost_micro_usd.saturating_add(other.cost_micro_usd);
+        self.agents = self.agents.saturating_add(other.agents);
+        self.ended = self.ended.saturating_add(other.ended);
+        self.depth = self.depth.max(other.depth);
         self.first = if is_first { other.first } else { self.first.min(other.first) };
         self.last = if is_first { other.last } else { self.last.max(other.last) };
     }
@@ -126,10 +146,12 @@ pub enum Quantity {
     Cost,
     /// Milliseconds from the first use to the last.
     Wall,
+    /// Agents that others have started.
+    Agents,
 }
 
 impl Quantity {
-    const ALL: [Self; 4] = [Self::Calls, Self::Tokens, Self::Cost, Self::Wall];
+    const ALL: [Self; 5] = [Self::Calls, Self::Tokens, Self::Cost, Self::Wall, Self::Agents];
 
     /// The word that the evidence of a command has for it.
     #[must_use]
@@ -139,6 +161,7 @@ impl Quantity {
             Self::Tokens => "tokens",
             Self::Cost => "cost_micro_usd",
             Self::Wall => "wall_ms",
+            Self::Agents => "agents",
         }
     }
 
@@ -149,6 +172,7 @@ impl Quantity {
             Self::Calls => used.calls,
             Self::Tokens => used.tokens,
             Self::Cost => used.cost_micro_usd,
+            Self::Agents => used.agents,
             Self::Wall => used.last.0.saturating_sub(used.first.0).max(0).unsigned_abs(),
         }
     }
@@ -195,7 +219,7 @@ pub struct Budget {
     shares: [f64; BudgetStep::ALL.len()],
 }
 
-/// A limit that was reached.
+/// A limit, and what was used of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reached {
     pub quantity: Quantity,
@@ -204,7 +228,7 @@ pub struct Reached {
 }
 
 impl Budget {
-    /// Whether it adds up who has this name: that of the agent, swarm or tenant, or the value of the label.
+    /// Whether it adds up who has this name: that of the agent, tree, swarm or tenant, or the value of the label.
     #[must_use]
     pub fn covers(&self, name: &str) -> bool {
         self.names.iter().any(|pattern| match pattern.strip_suffix('*') {
@@ -230,11 +254,15 @@ impl Budget {
             return None;
         }
         let share = self.share(step);
-        let limits = Quantity::ALL.into_iter().zip(self.limits).filter(|(_, limit)| *limit > 0);
-        let reached = limits.map(|(quantity, limit)| Reached { quantity, used: quantity.of(used), limit });
         // Both are whole numbers: a share of 1 compares them as they are.
         let is_reached = |of: &Reached| of.used > 0 && of.used as f64 >= of.limit as f64 * share;
-        reached.filter(is_reached).max_by(|a, b| part(a).total_cmp(&part(b)))
+        self.parts(used).filter(is_reached).max_by(|a, b| a.share().total_cmp(&b.share()))
+    }
+
+    /// Each of its limits, with what is used of it.
+    pub fn parts(&self, used: &Used) -> impl Iterator<Item = Reached> {
+        let limits = Quantity::ALL.into_iter().zip(self.limits).filter(|(_, limit)| *limit > 0);
+        limits.map(|(quantity, limit)| Reached { quantity, used: quantity.of(used), limit })
     }
 
     fn share(&self, step: BudgetStep) -> f64 {
@@ -242,8 +270,12 @@ impl Budget {
     }
 }
 
-fn part(reached: &Reached) -> f64 {
-    reached.used as f64 / reached.limit as f64
+impl Reached {
+    /// What is used of the limit; 1 = all.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.used as f64 / self.limit as f64
+    }
 }
 
 /// The budgets of a policy, in the order of the file.
@@ -311,8 +343,9 @@ fn budget(table: &mut Table<'_>) -> Budget {
     });
     let mut count = |key: &str, most: i64| table.optional(key).map_or(0, |key| whole_number(key, most));
     let (calls, tokens, wall_ms) = (count("calls", LIMIT_MAX), count("tokens", LIMIT_MAX), count("wall_ms", POLICY_MS_MAX));
+    let agents = count("agents", LIMIT_MAX);
     let cost_micro_usd = table.optional("cost_usd").map_or(0, cost);
-    Budget { name, scope, names, per, mode, limits: [calls, tokens, cost_micro_usd, wall_ms], shares }
+    Budget { name, scope, names, per, mode, limits: [calls, tokens, cost_micro_usd, wall_ms, agents], shares }
 }
 
 fn scope(key: &mut Key<'_>) -> BudgetScope {
@@ -321,13 +354,14 @@ fn scope(key: &mut Key<'_>) -> BudgetScope {
         "agent" => return BudgetScope::Agent,
         "swarm" => return BudgetScope::Swarm,
         "tenant" => return BudgetScope::Tenant,
+        "tree" => return BudgetScope::Tree,
         _ => {}
     }
     let is_key = |label: &&str| !label.is_empty() && label.chars().count() <= LABEL_KEY_CHARS_MAX && !label.contains('=');
     let label = text.strip_prefix("label:").filter(is_key);
     let path = &key.path;
     key.check.rule(path, label.is_some(), || {
-        format!("{path} is {text:?}, but must be one of: agent, swarm, tenant, label:KEY with a key of 1 to {LABEL_KEY_CHARS_MAX} characters and no =")
+        format!("{path} is {text:?}, but must be one of: agent, tree, swarm, tenant, label:KEY with a key of 1 to {LABEL_KEY_CHARS_MAX} characters and no =")
     });
     BudgetScope::Label(label.unwrap_or_default().to_owned())
 }
@@ -394,7 +428,7 @@ mod tests {
             assert_eq!(per.window_of(at(start).plus_ms(-1)), at(start).plus_ms(-per.window_ms()), "{per:?}");
             assert_eq!(Per::from_name(per.as_str()), Some(per));
         }
-        assert_eq!(Per::Session.window_of(time), EventTime(0));
+        assert_eq!([Per::Session, Per::Tree].map(|per| per.window_of(time)), [EventTime(0); 2]);
         // The extremes of event time have a window too.
         for per in [Per::Minute, Per::Hour, Per::Day, Per::Week] {
             assert!(per.window_of(EventTime(0)) <= EventTime(0));
@@ -407,6 +441,9 @@ mod tests {
             calls,
             tokens,
             cost_micro_usd: 1,
+            agents: 1,
+            ended: 0,
+            depth: u32::try_from(first).unwrap_or_default(),
             first: EventTime(first),
             last: EventTime(last),
         };
@@ -418,7 +455,16 @@ mod tests {
             }
             sum
         };
-        let whole = Used { calls: u64::MAX, tokens: u64::MAX, cost_micro_usd: 3, first: EventTime(5), last: EventTime(31) };
+        let whole = Used {
+            calls: u64::MAX,
+            tokens: u64::MAX,
+            cost_micro_usd: 3,
+            agents: 3,
+            ended: 0,
+            depth: 30,
+            first: EventTime(5),
+            last: EventTime(31),
+        };
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
             assert_eq!(sum(order), whole);
         }

@@ -1,6 +1,7 @@
 //! A policy: profile, thresholds, per-tool rules. Written by people, checked all at once ([`validate`]), then only read.
 
 mod budgets;
+mod detectors;
 mod prices;
 mod profile;
 mod tenants;

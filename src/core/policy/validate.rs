@@ -9,6 +9,7 @@ use crate::limits::{
     ACTIVE_VERDICTS_MAX, DESCRIPTION_CHARS_MAX, EPISODES_KEPT_MAX, FACTOR_MAX, HISTORY_STEPS_MAX, POLICY_MS_MAX,
     READABLE_BYTES_MAX,
 };
+use crate::policy::detectors::detectors_of;
 use crate::policy::{
     Budgets, EpisodePolicy, EvidencePolicy, FusionPolicy, IdentityPolicy, OutcomePolicy, Policy, Prices, ProgressPolicy,
     SessionBounds, SwarmRepeat, TenantLimits, Trial, UserMessage, Weights,
@@ -112,23 +113,6 @@ fn positive(key: &mut Key<'_>) -> f64 {
 fn anywhere(key: &mut Key<'_>) -> TextPatterns {
     let patterns = key.texts();
     key.check.patterns_anywhere(&key.path, &patterns)
-}
-
-/// Detectors by name, each once.
-fn detectors_of(key: &mut Key<'_>) -> Vec<Detector> {
-    let (names, path) = (key.texts(), &key.path);
-    let mut found = Vec::with_capacity(names.len().min(Detector::COUNT));
-    for name in &names {
-        match Detector::from_name(name) {
-            Some(detector) if found.contains(&detector) => key.check.problem(path, format!("{path} names {name:?} twice")),
-            Some(detector) => found.push(detector),
-            None => {
-                let list = Detector::ALL.map(Detector::as_str).join(", ");
-                key.check.problem(path, format!("{path} holds {name:?}, but detectors are: {list}"));
-            }
-        }
-    }
-    found
 }
 
 fn identity(table: &mut Table<'_>) -> IdentityPolicy {

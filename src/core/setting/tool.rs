@@ -57,6 +57,8 @@ impl ToolPolicy {
     }
 }
 
+/// Tools that a block of all that start agents names.
+const SPAWNING_MAX: usize = 64;
 /// A slot of the table of names that is free.
 const FREE: u32 = u32::MAX;
 
@@ -96,6 +98,15 @@ impl ToolTable {
         // Names are short: a loop finds it sooner than a search for texts is set up.
         let own_name = || tool.get(tool.as_bytes().windows(2).rposition(|pair| pair == b"__")? + 2..);
         self.find(tool).or_else(|| self.find(own_name()?)).unwrap_or(&self.other)
+    }
+
+    /// Tools of class `spawn`: names, and beginnings of names with a `*`; at most [`SPAWNING_MAX`].
+    #[must_use]
+    pub fn spawning(&self) -> Vec<String> {
+        let starts = |policy: &ToolPolicy| policy.class == ToolClass::Spawn;
+        let exact = self.exact.iter().filter(|(_, policy)| starts(policy)).map(|(name, _)| name.clone());
+        let prefixes = self.prefixes.iter().filter(|(_, policy)| starts(policy)).map(|(prefix, _)| format!("{prefix}*"));
+        exact.chain(prefixes).take(SPAWNING_MAX).collect()
     }
 
     fn find(&self, tool: &str) -> Option<&ToolPolicy> {

@@ -79,6 +79,7 @@ mod tests {
             scope: engine::Scope {
                 kind: ScopeKind::Swarm,
                 tool: Some("Bash".to_owned()),
+                tools: Vec::new(),
                 fingerprint: Some((Hash128(0xa), IdentityRecipe::Coarse(["path".to_owned()].into()))),
                 only: vec![("s".to_owned(), "main".to_owned())],
             },

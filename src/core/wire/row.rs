@@ -117,7 +117,7 @@ impl<'a> Row<'a> {
         let verdict = Verdict {
             command_id: base32(&stop.command_id.0).into(),
             action: Action::Block.as_str().into(),
-            scope: Scope::of_stop(scope, subject.agent_id),
+            scope: Scope::of_stop(scope, subject.agent_id, subject.group.clone()),
             level: 4,
             episode: base32(&stop.episode.0).into(),
             code: ReasonCode::Stop.as_str().into(),
@@ -165,6 +165,7 @@ impl<'a> Subject<'a> {
                     session_id: named(StopScope::Session),
                     swarm_id: named(StopScope::Swarm),
                     agent_id: named(StopScope::Agent),
+                    group: named(StopScope::Tree).map(GroupName::of_stopped_tree),
                     scope: Some(scope.as_str()),
                     ..Self::default()
                 }

@@ -23,6 +23,9 @@ pub struct Scope<'a> {
     pub group: Option<GroupName<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<Text<'a>>,
+    /// Narrows to calls of any of these tools; one may end in `*`.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub tools: Cow<'a, [String]>,
     /// Narrows to calls with this identity: 32 hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Text<'a>>,
@@ -39,12 +42,15 @@ pub struct Scope<'a> {
 pub struct GroupName<'a> {
     /// Word of a [`GroupKind`]; one that is not known binds nobody.
     pub kind: Text<'a>,
-    /// Name of the agent, session or swarm, or the label as `key=value`; left out of the whole tenant.
+    /// Name of the agent, session, swarm or tree, or the label as `key=value`; left out of the whole tenant.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub name: Text<'a>,
-    /// Who binds it, as `budget/NAME/day`.
+    /// Who binds it, as `budget/NAME/day`, or `stop`.
     pub by: Text<'a>,
 }
+
+/// An operator binds a group.
+const BY_STOP: &str = "stop";
 
 /// An agent of `only`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -80,6 +86,7 @@ impl<'a> Scope<'a> {
             agent_id: agent_id.map(Cow::Borrowed),
             group,
             tool: scope.tool.as_deref().map(Cow::Borrowed),
+            tools: scope.tools.as_slice().into(),
             fingerprint: scope.fingerprint.as_ref().map(|(fingerprint, _)| fingerprint.to_string().into()),
             identity: scope.fingerprint.as_ref().map(|(_, recipe)| Identity::of(recipe)),
             only: scope
@@ -91,8 +98,9 @@ impl<'a> Scope<'a> {
     }
 
     /// The scope of a stop: nothing narrows it but whom it names.
-    pub(super) fn of_stop(scope: StopScope, agent_id: Option<&'a str>) -> Self {
-        Self { kind: ScopeKind::of_stop(scope).as_str().into(), agent_id: agent_id.map(Cow::Borrowed), ..Self::default() }
+    pub(super) fn of_stop(scope: StopScope, agent_id: Option<&'a str>, group: Option<GroupName<'a>>) -> Self {
+        let kind = ScopeKind::of_stop(scope).as_str().into();
+        Self { kind, agent_id: agent_id.map(Cow::Borrowed), group, ..Self::default() }
     }
 
     /// The scope as whoever obeys it understands it; none where its kind or its fingerprint is not known. `agent_id` and `group` stand beside
@@ -107,6 +115,7 @@ impl<'a> Scope<'a> {
         Some(engine::Scope {
             kind: ScopeKind::from_name(&self.kind)?,
             tool: self.tool.map(Cow::into_owned),
+            tools: self.tools.into_owned(),
             fingerprint,
             only: self.only.into_iter().map(|only| (only.session_id.into_owned(), only.agent_id.into_owned())).collect(),
         })
@@ -116,6 +125,11 @@ impl<'a> Scope<'a> {
 impl<'a> GroupName<'a> {
     pub(super) fn of(group: &'a Group, by: &'a str) -> Self {
         Self { kind: group.kind.as_str().into(), name: Cow::Borrowed(&group.name), by: by.into() }
+    }
+
+    /// A tree that an operator stops.
+    pub(super) fn of_stopped_tree(name: &'a str) -> Self {
+        Self { kind: GroupKind::Tree.as_str().into(), name: name.into(), by: BY_STOP.into() }
     }
 
     /// The group and who binds it; none where the kind is not known.

@@ -82,7 +82,7 @@ impl Group {
         }
         let is_of_tool = |verdict: &Verdict| match &verdict.scope.tool {
             Some(tool) => *tool == call.tool,
-            None => verdict.scope.kind == ScopeKind::Group,
+            None => verdict.scope.kind == ScopeKind::Group && verdict.scope.has_tool(&call.tool),
         };
         out.extend(self.loose.iter().filter(|verdict| is_of_tool(verdict) && binds(verdict)).cloned());
     }
@@ -132,6 +132,9 @@ mod tests {
             ("swarm", "w", true),
             ("label", "team=a", true),
             ("label", "team=b", false),
+            ("tree", "s", true),
+            ("tree", "x", true),
+            ("tree", "y", false),
             ("agent", "y", false),
             ("galaxy", "x", false),
         ] {

@@ -49,7 +49,7 @@ impl Call {
 
     /// Whether it is among the calls of a scope. A call whose fingerprint cannot be made is not.
     pub(crate) fn is_in(&self, scope: &Scope) -> bool {
-        scope.tool.as_deref().is_none_or(|tool| tool == self.tool)
+        scope.has_tool(&self.tool)
             && scope.fingerprint.as_ref().is_none_or(|(hash, recipe)| self.fingerprint(recipe) == Some(*hash))
     }
 }
@@ -101,6 +101,7 @@ mod tests {
         let scope = |tool: Option<&str>, fingerprint| Scope {
             kind: ScopeKind::Agent,
             tool: tool.map(str::to_owned),
+            tools: Vec::new(),
             fingerprint,
             only: Vec::new(),
         };

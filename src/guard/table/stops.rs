@@ -70,6 +70,7 @@ impl Stops {
             return Vec::new();
         }
         let Agent { tenant, session_id, agent_id, swarm_id, .. } = agent;
+        let trees = agent.trees().map(|tree| (StopScope::Tree, tenant.as_str(), tree));
         let swarm = swarm_id.as_ref().map(|swarm_id| (StopScope::Swarm, tenant.as_str(), swarm_id.as_str()));
         let of_agent = [
             (StopScope::Session, tenant.as_str(), session_id.as_str()),
@@ -77,7 +78,11 @@ impl Stops {
             (StopScope::Tenant, tenant, ""),
             (StopScope::All, "", ""),
         ];
-        let keys = of_agent.into_iter().chain(swarm).map(|(scope, tenant, name)| SubjectKey::stop(scope, tenant, name).row_key());
+        let keys = of_agent
+            .into_iter()
+            .chain(swarm)
+            .chain(trees)
+            .map(|(scope, tenant, name)| SubjectKey::stop(scope, tenant, name).row_key());
         let verdicts = keys.filter_map(|key| self.known.get(&key)?.verdict.clone());
         verdicts.filter(|verdict| verdict.expires_at > now).collect()
     }

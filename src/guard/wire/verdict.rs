@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use loopwarden_core::engine::{self, IdentityRecipe, Scope, ScopeKind, SubjectKey};
+use loopwarden_core::engine::{self, Group, GroupKind, IdentityRecipe, Scope, ScopeKind, SubjectKey};
 use loopwarden_core::event::{EventTime, StopScope};
 use loopwarden_core::wire;
 
@@ -116,7 +116,10 @@ pub(crate) fn read_command(value: &[u8]) -> Option<CommandUpdate> {
                 ScopeKind::Swarm => (StopScope::Swarm, command.swarm_id?.into_owned()),
                 ScopeKind::Fleet => (StopScope::Tenant, String::new()),
                 ScopeKind::All => (StopScope::All, String::new()),
-                ScopeKind::Group => return None,
+                ScopeKind::Group => match group?.read()? {
+                    (Group { kind: GroupKind::Tree, name }, _) => (StopScope::Tree, name),
+                    _ => return None,
+                },
             };
             SubjectKey::stop(scope, &tenant, &name)
         }

@@ -170,6 +170,7 @@ pub const EVERY_CLIENT: &[Setting] = &[
     set("allow.auto.create.topics", "false", "a typing error must not make a topic"),
     set("socket.timeout.ms", "10000", "a silent broker is noticed within a transaction"),
     set("topic.metadata.refresh.interval.ms", "60000", "notice grown topics"),
+    set("reconnect.backoff.max.ms", "500", "by default 10000: deaf for so long after a broker is back"),
     set("socket.nagle.disable", "true", "a commit is many small requests in a row: none must wait for the answer to another"),
     set("client.software.name", "loopwarden", "brokers can count who connects"),
 ];

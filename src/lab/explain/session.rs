@@ -1,11 +1,12 @@
 //! A session, event by event: what each detector saw, how its streaks stood, and why a command was or was not sent.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use loopwarden_core::engine::Session;
+use loopwarden_core::engine::{Session, Tree};
 use loopwarden_core::event::{Event, Record};
+use loopwarden_core::limits::AGENTS_SHOWN;
 use loopwarden_core::policy::Policy;
 use loopwarden_lane::Exit;
 use serde_json::{Value, json};
@@ -33,6 +34,8 @@ pub struct SessionTrace<'a> {
     duplicates: u64,
     tenants: BTreeSet<Option<String>>,
     left_over: Value,
+    /// Places in trees of the agents that have one, by agent.
+    trees: BTreeMap<String, Tree>,
 }
 
 impl<'a> SessionTrace<'a> {
@@ -49,6 +52,7 @@ impl<'a> SessionTrace<'a> {
             duplicates: 0,
             tenants: BTreeSet::new(),
             left_over: Value::Array(Vec::new()),
+            trees: BTreeMap::new(),
         }
     }
 
@@ -84,6 +88,9 @@ impl<'a> SessionTrace<'a> {
         note.content = self.wanted.show_content.then(|| content(event));
         self.notes.push_back(note);
         self.left_over = verdicts(session);
+        if let Some(tree) = session.head.tree.as_deref().filter(|_| self.trees.len() < AGENTS_SHOWN) {
+            self.trees.insert(event.agent_id.clone().into_owned(), tree.clone());
+        }
         Ok(())
     }
 
@@ -100,7 +107,7 @@ impl<'a> SessionTrace<'a> {
         if let Some(exit) = self.failed {
             return Err(exit.to_string());
         }
-        let Self { wanted, policy, notes, kept, count, left_over, .. } = self;
+        let Self { wanted, policy, notes, kept, count, left_over, trees, .. } = self;
         let thresholds = thresholds::sweep(&kept, policy_name, overrides, &policy);
         let mut contents = String::new();
         for note in &notes {
@@ -116,6 +123,7 @@ impl<'a> SessionTrace<'a> {
             notes.len(),
             policy.profile
         );
+        let head = trees.iter().fold(head, |head, (agent, tree)| head + "\n" + &place(agent, tree));
         let mut parts = vec![Part::Text(head), Part::Table(Table::of(notes.iter().map(Note::row)))];
         if !contents.is_empty() {
             parts.push(Part::Text(contents));
@@ -133,10 +141,27 @@ impl<'a> SessionTrace<'a> {
             "events": count,
             "steps": notes,
             "in_force": left_over,
+            "trees": trees.iter().map(|(agent, tree)| tree_json(agent, tree)).collect::<Vec<_>>(),
             "thresholds": thresholds.to_objects(),
         });
         Ok(Shown { json, parts })
     }
+}
+
+/// The place of an agent in its tree, for people.
+fn place(agent: &str, tree: &Tree) -> String {
+    let parent = if tree.parent.is_empty() { String::new() } else { format!(", started by {}", plain(&tree.parent)) };
+    format!(
+        "agent {} is in tree {}, depth {}{parent}; it has started {}",
+        plain(agent),
+        plain(&tree.name),
+        tree.depth,
+        tree.spawns
+    )
+}
+
+fn tree_json(agent: &str, tree: &Tree) -> Value {
+    json!({ "agent_id": agent, "root_id": &*tree.name, "parent_id": &*tree.parent, "depth": tree.depth, "spawns": tree.spawns })
 }
 
 fn named(tenant: Option<&str>) -> String {

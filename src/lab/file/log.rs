@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use loopwarden_core::engine::Command;
 use loopwarden_core::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId};
-use loopwarden_log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output};
+use loopwarden_log::{Changelog, CommitOutcome, Flow, Log, LogError, LogEvent, Output, StagedSum};
+use loopwarden_state::StoreError;
+use loopwarden_state::report::Sum;
 
 use crate::file::chunk::Chunk;
 use crate::file::options::FileOptions;
@@ -38,7 +40,7 @@ pub(crate) struct Fed {
 pub(crate) struct Stepped {
     pub(crate) collected: Vec<Collected>,
     /// Sums for the swarm stage, with the line that each belongs to.
-    pub(crate) sums: Vec<(u64, Output)>,
+    pub(crate) sums: Vec<(u64, StagedSum)>,
     /// Line before which every line of the lane is committed.
     pub(crate) floor: u64,
     /// Line of the first sum that it holds uncommitted.
@@ -52,7 +54,7 @@ pub(crate) struct SumRecord {
     pub(crate) offset: u64,
     /// The line that it belongs to.
     pub(crate) line: u64,
-    pub(crate) output: Output,
+    pub(crate) staged: StagedSum,
 }
 
 /// What a lane has published.
@@ -106,7 +108,7 @@ struct SinceCommit {
     /// Line of the record handed over last.
     last: u64,
     published: Vec<Collected>,
-    sums: Vec<Output>,
+    sums: Vec<StagedSum>,
 }
 
 /// A lane's log over recorded events.
@@ -126,6 +128,8 @@ pub struct RecordedLog {
     lines: LineQueue,
     sums: SumQueue,
     since_commit: SinceCommit,
+    /// Sums that were handed over before the poll that follows.
+    sums_polled: usize,
     letters_left: usize,
     stepped: Stepped,
 }
@@ -145,6 +149,7 @@ impl RecordedLog {
             lines: LineQueue::default(),
             sums: SumQueue::default(),
             since_commit: SinceCommit { records: 0, lines: BTreeMap::new(), last: 0, published: Vec::new(), sums: Vec::new() },
+            sums_polled: 0,
             letters_left: DEAD_LETTERS_MAX,
             stepped: Stepped::default(),
         };
@@ -211,26 +216,19 @@ impl RecordedLog {
         }
     }
 
-    /// Hands a record over; whether more may follow.
-    fn hand_over(
-        &mut self,
-        task: TaskId,
-        line: u64,
-        record: &Record<'_>,
-        handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow,
-    ) -> Flow {
-        let offset = record.meta.offset.0;
+    /// Notes that a record is being handed over.
+    fn note_handed_over(&mut self, task: TaskId, line: u64, offset: u64) {
         self.next.insert(task, offset + 1);
         if offset != line || task.stage == Stage::Swarm {
             self.since_commit.lines.insert((task, offset), line);
         }
         self.since_commit.last = line;
         self.since_commit.records += 1;
-        handler(task, record)
     }
 
-    /// Hands over sums; how many more records may follow.
-    fn read_sums(&mut self, mut room: usize, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> usize {
+    /// Hands over sums; how many.
+    fn read_sums(&mut self, room: usize, handler: &mut dyn FnMut(TaskId, &Record<'_>, &Sum) -> Flow) -> usize {
+        let mut handed_over = 0;
         let sums = std::mem::take(&mut self.sums.records);
         let names = self.options.names.clone();
         while let Some(sum) = sums.get(self.sums.cursor) {
@@ -238,29 +236,29 @@ impl RecordedLog {
             match self.verdict(task, sum.offset) {
                 Verdict::Wait => break,
                 Verdict::Skip => self.sums.cursor += 1,
-                Verdict::Deliver if room == 0 => break,
+                Verdict::Deliver if handed_over == room => break,
                 Verdict::Deliver => {
                     let meta = RecordMeta {
                         topic: names.of(Stage::Swarm),
                         partition: sum.partition,
                         offset: RecordOffset(sum.offset),
-                        timestamp: EventTime(sum.output.timestamp_ms),
-                        key: Some(&sum.output.key),
-                        headers: sum.output.headers.iter().map(|(name, value)| (name, Some(value))).collect(),
+                        timestamp: EventTime(sum.staged.timestamp_ms),
+                        key: Some(&sum.staged.key),
+                        headers: Vec::new(),
                         value_bytes_max: self.options.value_bytes_max,
                     };
+                    self.note_handed_over(task, sum.line, sum.offset);
+                    handed_over += 1;
                     // It stays where the lane stops at it: the lane may ask for it again after a commit. Else it is passed by.
-                    if self.hand_over(task, sum.line, &Record::new(meta, sum.output.value.as_deref()), handler) == Flow::Stop {
-                        room = 0;
+                    if handler(task, &Record::new(meta, None), &sum.staged.sum) == Flow::Stop {
                         break;
                     }
                     self.sums.cursor += 1;
-                    room -= 1;
                 }
             }
         }
         self.sums.records = sums;
-        room
+        handed_over
     }
 
     fn read_lines(&mut self, mut room: usize, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) {
@@ -276,7 +274,8 @@ impl RecordedLog {
                     Verdict::Deliver => {
                         let record = chunk.record(line, &names, self.options.value_bytes_max);
                         // As with sums.
-                        if self.hand_over(task, line.line, &record, handler) == Flow::Stop {
+                        self.note_handed_over(task, line.line, line.offset);
+                        if handler(task, &record) == Flow::Stop {
                             break 'chunks;
                         }
                         room -= 1;
@@ -327,7 +326,7 @@ impl RecordedLog {
     }
 
     /// Sums with the line they belong to: the first of this commit that was recorded as late as the last call they sum up.
-    fn placed(&self, sums: Vec<Output>) -> Vec<(u64, Output)> {
+    fn placed(&self, sums: &mut Vec<StagedSum>) -> Vec<(u64, StagedSum)> {
         if sums.is_empty() {
             return Vec::new();
         }
@@ -347,7 +346,7 @@ impl RecordedLog {
             let found = read.get(read.partition_point(|(latest_ms, _)| *latest_ms < time_ms));
             found.map_or_else(|| self.lines.position.saturating_sub(1), |(_, line)| *line)
         };
-        sums.into_iter().map(|output| (line_at(output.timestamp_ms), output)).collect()
+        sums.drain(..).map(|sum| (line_at(sum.timestamp_ms), sum)).collect()
     }
 
     fn publish(&mut self, (task, offset): (TaskId, RecordOffset), published: Published) {
@@ -366,6 +365,12 @@ impl Log for RecordedLog {
         self.options.partitions
     }
 
+    fn poll_sums(&mut self, handler: &mut dyn FnMut(TaskId, &Record<'_>, &Sum) -> Flow) -> usize {
+        let is_open = self.to_assign.is_empty() && self.input != InputState::Over;
+        self.sums_polled = if is_open { self.read_sums(self.options.poll_records_max.max(1), handler) } else { 0 };
+        self.sums_polled
+    }
+
     /// Never waits. With uncommitted work, [`LogEvent::End`] asks for a commit; an `End` with nothing uncommitted is the last.
     fn poll(&mut self, _wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
         if !self.to_assign.is_empty() {
@@ -374,9 +379,9 @@ impl Log for RecordedLog {
         if self.input == InputState::Over {
             return Ok(LogEvent::End);
         }
-        let before = self.since_commit.records;
-        let room = self.read_sums(self.options.poll_records_max.max(1), handler);
-        self.read_lines(room, handler);
+        let sums = std::mem::take(&mut self.sums_polled);
+        let before = self.since_commit.records.saturating_sub(sums as u64);
+        self.read_lines(self.options.poll_records_max.max(1).saturating_sub(sums), handler);
         if self.since_commit.records == 0 {
             self.forget();
         }
@@ -413,11 +418,12 @@ impl Log for RecordedLog {
         tasks.iter().try_for_each(|task| self.pause(*task))
     }
 
-    /// State rows are as many as the commands, and nobody asks for them.
-    fn stage(&mut self, output: Output) {
-        if matches!(output.destination, Destination::SwarmCounts | Destination::SwarmPartition { .. }) {
-            self.since_commit.sums.push(output);
-        }
+    /// State rows are as many as the commands, and nobody asks for them. Sums come as values.
+    fn stage(&mut self, _: Output) {}
+
+    fn stage_sum(&mut self, sum: StagedSum) -> Result<(), StoreError> {
+        self.since_commit.sums.push(sum);
+        Ok(())
     }
 
     fn stage_from(&mut self, cause: (TaskId, RecordOffset), letter: Output) {
@@ -446,9 +452,10 @@ impl Log for RecordedLog {
             }
             self.stepped.collected.push(collected);
         }
-        let sums = std::mem::take(&mut self.since_commit.sums);
-        let sums = self.placed(sums);
-        self.stepped.sums.extend(sums);
+        let mut sums = std::mem::take(&mut self.since_commit.sums);
+        let placed = self.placed(&mut sums);
+        self.stepped.sums.extend(placed);
+        self.since_commit.sums = sums;
         self.since_commit.records = 0;
         self.pass_by(offsets);
         self.stepped.floor = self.lines.position;

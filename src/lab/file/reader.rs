@@ -16,7 +16,7 @@ use crate::file::options::{FileOptions, REPLAY_PARTITIONS};
 use crate::file::pieces::Pieces;
 use crate::file::read::ReadState;
 use crate::file::rounds::{Rounds, Taken};
-use crate::file::scan::scan;
+use crate::file::scan::{names_record, scan};
 use crate::file::{FileInput, logs};
 use loopwarden_sources::transcript::{Detected, Layout, detect};
 
@@ -130,13 +130,15 @@ impl Reader {
                     return Err(input.unreadable(&format!("after line {}: {error}", self.rounds.line() - first)));
                 }
             };
+            // Hardly any block has one: a search over all its lines costs less than one in each.
+            let may_have_record = names_record(block.bytes());
             for mut at in block.lines(self.value_bytes_max) {
                 if self.rounds.line() == first
                     && block.bytes().get(at.clone()).is_some_and(|line| line.starts_with(BYTE_ORDER_MARK))
                 {
                     at.start += BYTE_ORDER_MARK.len();
                 }
-                let reading = self.place(&Given::Line(&block, at));
+                let reading = self.place(&Given::Line(&block, at), may_have_record);
                 if !matches!(reading, Reading::On) {
                     return Ok(reading);
                 }
@@ -157,21 +159,21 @@ impl Reader {
                     return Err(input.unreadable(&format!("after line {}: {error}", pieces.line())));
                 }
             }
-            let reading = self.place(&Given::Bytes(&piece));
+            let reading = self.place(&Given::Bytes(&piece), true);
             if !matches!(reading, Reading::On) {
                 return Ok(reading);
             }
         }
     }
 
-    /// Places a line. Empty ones only count.
-    fn place(&mut self, value: &Given<'_>) -> Reading {
+    /// Places a line. Empty ones only count. `may_have_record`: as for [`scan`].
+    fn place(&mut self, value: &Given<'_>, may_have_record: bool) -> Reading {
         let text = value.bytes();
         if text.trim_ascii().is_empty() {
             self.rounds.skip();
             return self.go_on();
         }
-        let found = scan(text);
+        let found = scan(text, may_have_record);
         let line = self.rounds.line();
         let by_session = || found.session_id.as_deref().map_or(0, |session| partition_of(session.as_bytes(), REPLAY_PARTITIONS));
         let (partition, offset) = found.place.unwrap_or_else(|| (by_session(), line));

@@ -24,8 +24,8 @@ pub(super) struct Line<'a> {
 }
 
 /// Reads a line's top-level fields. On anything but an object in UTF-8 it finds nothing or something, but always ends; such a
-/// line is refused when it is decoded.
-pub(super) fn scan(bytes: &[u8]) -> Line<'_> {
+/// line is refused when it is decoded. `may_have_record`: as [`names_record`] has it of the line, or of what it is part of.
+pub(super) fn scan(bytes: &[u8], may_have_record: bool) -> Line<'_> {
     let mut line = Line::default();
     let Some(text) = json::text(bytes) else { return line };
     let mut time = None;
@@ -34,22 +34,22 @@ pub(super) fn scan(bytes: &[u8]) -> Line<'_> {
         let end = place.end;
         let source = text.get(place).unwrap_or_default();
         match &*key {
-            "session_id" if json::is_string(source) => line.session_id = Some(json::unquote(source)),
-            "time" => time = time_of(source),
-            "_record" => record(source, &mut line),
+            b"session_id" if json::is_string(source) => line.session_id = Some(json::unquote(source)),
+            b"time" => time = time_of(source),
+            b"_record" => record(source, &mut line),
             _ => return true,
         }
         // Most lines have these early, and all they say later is long.
-        line.session_id.is_none() || time.is_none() || may_have_record(text.get(end..).unwrap_or_default())
+        line.session_id.is_none() || time.is_none() || (may_have_record && names_record(bytes.get(end..).unwrap_or_default()))
     });
     line.timestamp_ms = line.timestamp_ms.or(time);
     line
 }
 
-/// Whether a field of this name may follow, in whatever spelling.
-fn may_have_record(rest: &str) -> bool {
+/// Whether a text may have a field `_record`, in whatever spelling.
+pub(super) fn names_record(bytes: &[u8]) -> bool {
     static SPELLINGS: LazyLock<[Finder<'_>; 2]> = LazyLock::new(|| ["_record", "\\u00"].map(Finder::new));
-    SPELLINGS.iter().any(|spelling| spelling.find(rest.as_bytes()).is_some())
+    SPELLINGS.iter().any(|spelling| spelling.find(bytes).is_some())
 }
 
 fn time_of(source: &str) -> Option<i64> {
@@ -79,6 +79,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Of a line in a text that may have the field, and of one in a text that is itself alone.
+    fn scan(bytes: &[u8]) -> Line<'_> {
+        let line = super::scan(bytes, true);
+        assert_eq!(super::scan(bytes, names_record(bytes)), line);
+        line
+    }
 
     #[test]
     fn fields_are_found_at_the_top_level_only_and_whatever_their_spelling() {

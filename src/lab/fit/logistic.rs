@@ -1,7 +1,7 @@
 //! Logistic regression with signs and an L1 penalty, by coordinate descent: one order of coordinates, one thread, and sums in one order, so
 //! that the same input gives the same bytes.
 
-use loopwarden_core::detect::{Fact, Facts, Side};
+use loopwarden_core::detect::{Fact, Facts, Side, Weights, decimal};
 
 /// Rounds over all coordinates, at most.
 const ROUNDS_MAX: usize = 2_000;
@@ -36,11 +36,33 @@ pub(super) struct Penalty {
     pub(super) smooth: f64,
 }
 
-/// Bias and weights in hundredths, the weights in the order of [`Fact::ALL`].
-pub(super) fn fit(patterns: &[Pattern], penalty: Penalty) -> (i32, Vec<i32>) {
+/// Where weights are pulled to.
+#[derive(Debug, Clone)]
+pub(super) struct Centre {
+    /// None: the bias is free.
+    pub(super) bias: Option<f64>,
+    /// In the order of [`Fact::ALL`].
+    pub(super) weights: Vec<f64>,
+}
+
+impl Centre {
+    /// Towards nothing, with a free bias.
+    pub(super) fn nothing() -> Self {
+        Self { bias: None, weights: vec![0.0; Fact::ALL.len()] }
+    }
+
+    /// Towards the weights of a policy, bias and all.
+    pub(super) fn of(weights: &Weights) -> Self {
+        Self { bias: Some(decimal(weights.bias)), weights: weights.points.iter().copied().map(decimal).collect() }
+    }
+}
+
+/// Bias and weights in hundredths, the weights in the order of [`Fact::ALL`]. The smooth penalty pulls towards `centre`, where the descent begins.
+pub(super) fn fit(patterns: &[Pattern], penalty: Penalty, centre: &Centre) -> (i32, Vec<i32>) {
+    let hundredths = |weight: f64| (weight * 100.0).round() as i32;
     let total: f64 = patterns.iter().map(|pattern| pattern.of_loops + pattern.of_work).sum();
     if total <= 0.0 {
-        return (0, vec![0; Fact::ALL.len()]);
+        return (hundredths(centre.bias.unwrap_or_default()), centre.weights.iter().copied().map(hundredths).collect());
     }
     let holders: Vec<Vec<usize>> = Fact::ALL
         .into_iter()
@@ -48,15 +70,20 @@ pub(super) fn fit(patterns: &[Pattern], penalty: Penalty) -> (i32, Vec<i32>) {
         .collect();
     let all: Vec<usize> = (0..patterns.len()).collect();
     let mut sums = vec![0.0; patterns.len()];
-    let (mut bias, mut weights) = (0.0, vec![0.0; Fact::ALL.len()]);
+    let (mut bias, mut weights) = (centre.bias.unwrap_or_default(), centre.weights.clone());
+    shift(&mut sums, &all, bias);
+    holders.iter().zip(&weights).for_each(|(held, weight)| shift(&mut sums, held, *weight));
     for _ in 0..ROUNDS_MAX {
-        let step = newton(patterns, &sums, &all, (0.0, 0.0), total).map_or(0.0, |(gradient, curvature)| -gradient / curvature);
+        let smooth = if centre.bias.is_some() { penalty.smooth } else { 0.0 };
+        let pull = (0.0, smooth * (bias - centre.bias.unwrap_or_default()));
+        let step = newton(patterns, &sums, &all, pull, total)
+            .map_or(0.0, |(gradient, curvature)| -gradient / (curvature + smooth * total));
         bias += step;
         shift(&mut sums, &all, step);
         let mut moved = step.abs();
-        for ((fact, held), weight) in Fact::ALL.into_iter().zip(&holders).zip(&mut weights) {
+        for (((fact, held), weight), centre) in Fact::ALL.into_iter().zip(&holders).zip(&mut weights).zip(&centre.weights) {
             let sign = if fact.side() == Side::Loop { 1.0 } else { -1.0 };
-            let pull = (penalty.sparse * sign, penalty.smooth * *weight);
+            let pull = (penalty.sparse * sign, penalty.smooth * (*weight - centre));
             let Some((gradient, curvature)) = newton(patterns, &sums, held, pull, total) else { continue };
             let free = *weight - gradient / (curvature + penalty.smooth * total);
             // Beyond nothing on the wrong side there is nothing.
@@ -70,7 +97,6 @@ pub(super) fn fit(patterns: &[Pattern], penalty: Penalty) -> (i32, Vec<i32>) {
             break;
         }
     }
-    let hundredths = |weight: f64| (weight * 100.0).round() as i32;
     (hundredths(bias), weights.into_iter().map(hundredths).collect())
 }
 
@@ -122,7 +148,7 @@ mod tests {
             let facts: Vec<Fact> = held.iter().map(|(fact, _)| *fact).collect();
             fleet.push(pattern(&facts, 1_000.0 * probability, 1_000.0 * (1.0 - probability)));
         }
-        let (bias, weights) = fit(&fleet, Penalty { sparse: 0.0, smooth: 0.0 });
+        let (bias, weights) = fit(&fleet, Penalty { sparse: 0.0, smooth: 0.0 }, &Centre::nothing());
         let of = |fact: Fact| weights[Fact::ALL.iter().position(|other| *other == fact).unwrap()];
         assert_eq!((bias, of(Fact::Equal1), of(Fact::Fails1), of(Fact::NewCall)), (-100, 200, 100, -150));
         assert_eq!(weights.iter().filter(|weight| **weight != 0).count(), 3);
@@ -131,10 +157,23 @@ mod tests {
     #[test]
     fn no_fact_weighs_on_the_other_side_and_a_rare_one_weighs_nothing() {
         let wrong = [pattern(&[Fact::Equal1], 1.0, 9.0), pattern(&[Fact::NewCall], 9.0, 1.0), pattern(&[], 5.0, 5.0)];
-        let (_, weights) = fit(&wrong, Penalty { sparse: 0.001, smooth: 0.000_1 });
+        let (_, weights) = fit(&wrong, Penalty { sparse: 0.001, smooth: 0.000_1 }, &Centre::nothing());
         assert!(weights.iter().all(|weight| *weight == 0), "{weights:?}");
         let rare = [pattern(&[Fact::Round], 0.01, 0.0), pattern(&[], 50.0, 50.0)];
-        assert!(fit(&rare, Penalty { sparse: 0.001, smooth: 0.000_1 }).1.iter().all(|weight| *weight == 0));
-        assert_eq!(fit(&[], Penalty { sparse: 0.0, smooth: 0.0 }).0, 0);
+        let fitted = fit(&rare, Penalty { sparse: 0.001, smooth: 0.000_1 }, &Centre::nothing());
+        assert!(fitted.1.iter().all(|weight| *weight == 0));
+        assert_eq!(fit(&[], Penalty { sparse: 0.0, smooth: 0.0 }, &Centre::nothing()).0, 0);
+    }
+
+    #[test]
+    fn a_strong_pull_keeps_the_weights_of_before_and_a_weak_one_lets_them_go() {
+        let mut before = Weights { bias: -100, ..Weights::default() };
+        before.points[0] = 150;
+        let work = [pattern(&[Fact::Equal1], 0.0, 4.0)];
+        let pulled = |smooth| fit(&work, Penalty { sparse: 0.0, smooth }, &Centre::of(&before));
+        let (kept, free) = (pulled(1_000.0), pulled(0.01));
+        assert_eq!((kept.0, kept.1[0]), (-100, 150));
+        assert!(free.1[0] < 100 && free.0 < -100, "{free:?}");
+        assert_eq!(fit(&[], Penalty { sparse: 0.0, smooth: 1.0 }, &Centre::of(&before)), (-100, kept.1));
     }
 }

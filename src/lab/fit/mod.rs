@@ -4,9 +4,14 @@
 //! loop never counts against one; sparse by an L1 penalty. Each labelled stretch and each successful session weighs the same, however long
 //! it is. The sum of a session is then scored as production scores it, and what the bounds would tell is counted.
 
+mod actors;
+mod answered;
 mod curve;
+mod learn;
 mod logistic;
+mod places;
 mod steps;
+mod votes;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,11 +22,15 @@ use serde::Serialize;
 
 use crate::report::Table;
 use crate::report::labels::{Ending, Label};
+pub use actors::Actor;
+pub use answered::{Answered, GivenAnswer, PublishedLoop};
 pub use curve::Curve;
-use curve::told_at;
-use logistic::{Pattern, Penalty};
+use curve::published_at;
+pub use learn::{HeldOut, Learned, Terms, learn};
+use logistic::{Centre, Pattern, Penalty};
 use steps::{Known, SessionSteps};
 pub use steps::{Measuring, Steps};
+pub use votes::{AnsweredLoop, Answers, Ruling};
 
 /// How much a labelled loop weighs against a successful session. There are few of them, and the prior of a loop is not what is asked for.
 const LOOP_WEIGHT: f64 = 16.0;
@@ -33,7 +42,7 @@ const SPARSENESS: f64 = 0.001;
 const SMOOTHNESS: f64 = 0.000_1;
 /// Of successful sessions, a wrong nudge in so many is what a loop that is told is worth.
 const SUCCESSES_PER_ALARM: u64 = 65;
-/// Sums at which the curve is told.
+/// Sums at which the curve is printed.
 const CURVE: std::ops::RangeInclusive<i32> = 4..=28;
 /// Their distance, in hundredths.
 const CURVE_STEP: i32 = 25;
@@ -67,9 +76,9 @@ struct Row {
 #[must_use]
 pub fn fit(policy: &Policy, steps: &Steps, labels: &[Label], endings: &[Ending]) -> Fit {
     let known = known_of(steps, labels, endings);
-    let patterns = patterns(&known);
+    let patterns = patterns(&known, LOOP_WEIGHT, LOOK_ALIKE_WEIGHT);
     let seen: BTreeSet<Fact> = patterns.iter().flat_map(|pattern| pattern.facts.iter()).collect();
-    let (bias, fitted) = logistic::fit(&patterns, Penalty { sparse: SPARSENESS, smooth: SMOOTHNESS });
+    let (bias, fitted) = logistic::fit(&patterns, Penalty { sparse: SPARSENESS, smooth: SMOOTHNESS }, &Centre::nothing());
     let mut weights = Weights { bias, ..policy.score.clone() };
     for (at, fact) in Fact::ALL.into_iter().enumerate() {
         if let (true, Some(points), Some(new)) = (seen.contains(&fact), weights.points.get_mut(at), fitted.get(at)) {
@@ -77,7 +86,7 @@ pub fn fit(policy: &Policy, steps: &Steps, labels: &[Label], endings: &[Ending])
         }
     }
     let bounds: Vec<i32> = CURVE.map(|at| at * CURVE_STEP).collect();
-    let curve = told_at(&known, &weights, policy.tools.get("").scaled(1, true), &bounds);
+    let curve = published_at(&known, &weights, policy.tools.get("").scaled(1, true), &bounds);
     if let Some(best) = curve.best(SUCCESSES_PER_ALARM) {
         weights.nudge_at = best;
         weights.block_at = best * BLOCK_PERCENT / 100;
@@ -93,7 +102,7 @@ pub fn fit(policy: &Policy, steps: &Steps, labels: &[Label], endings: &[Ending])
 pub fn judged(policy: &Policy, steps: &Steps, labels: &[Label], endings: &[Ending]) -> Curve {
     let known = known_of(steps, labels, endings);
     let bounds: Vec<i32> = CURVE.map(|at| at * CURVE_STEP).chain([policy.score.nudge_at]).collect();
-    told_at(&known, &policy.score, policy.tools.get("").scaled(1, true), &bounds)
+    published_at(&known, &policy.score, policy.tools.get("").scaled(1, true), &bounds)
 }
 
 /// The agents of an input with what is known of them.
@@ -113,12 +122,12 @@ fn known_of<'a>(steps: &'a Steps, labels: &[Label], endings: &[Ending]) -> Vec<(
 }
 
 /// Steps of one set of facts, with the weight of those in loops and of those outside.
-fn patterns(known: &[(&SessionSteps, Known)]) -> Vec<Pattern> {
+fn patterns(known: &[(&SessionSteps, Known)], of_loop: f64, of_look_alike: f64) -> Vec<Pattern> {
     let mut patterns = std::collections::BTreeMap::new();
     for (session, known) in known {
-        let stretches = known.stretches(session, LOOP_WEIGHT, LOOK_ALIKE_WEIGHT);
+        let stretches = known.stretches(session, of_loop, of_look_alike);
         for (step, (is_loop, weight)) in session.steps.iter().zip(stretches).filter_map(|(step, known)| Some((step, known?))) {
-            // A step of which nothing is known weighs nothing, and says nothing about weights.
+            // A step of which nothing is known weighs nothing, and shows nothing about weights.
             if step.facts.0 != 0 {
                 let pattern: &mut Pattern = patterns.entry(step.facts.0).or_insert_with(|| Pattern::of(step.facts));
                 pattern.steps += 1;
@@ -133,14 +142,24 @@ impl Fit {
     /// The weights, one row for each fact that weighs anything now or did before.
     #[must_use]
     pub fn table(&self, before: &Weights) -> Table {
-        let rows = Fact::ALL.into_iter().map(|fact| Row {
+        Table::of(self.rows(before).filter(|row| row.points != 0.0 || row.before != 0.0))
+    }
+
+    /// The same of facts that weigh something else than before.
+    #[must_use]
+    pub fn moved(&self, before: &Weights) -> Table {
+        let moved = Fact::ALL.map(|fact| self.weights.of(fact) != before.of(fact));
+        Table::of(self.rows(before).zip(moved).filter_map(|(row, is_moved)| is_moved.then_some(row)))
+    }
+
+    fn rows(&self, before: &Weights) -> impl Iterator<Item = Row> {
+        Fact::ALL.into_iter().map(|fact| Row {
             fact: fact.as_str(),
             side: if fact.side() == Side::Loop { "loop" } else { "work" },
             points: decimal(self.weights.of(fact)),
             before: decimal(before.of(fact)),
             sentence: fact.sentence(),
-        });
-        Table::of(rows.filter(|row| row.points != 0.0 || row.before != 0.0))
+        })
     }
 
     /// A policy file that begins from `base` and has the fitted weights; `name` and `fit` say what it is.

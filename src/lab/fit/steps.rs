@@ -10,6 +10,8 @@ use loopwarden_core::policy::Policy;
 use loopwarden_lane::Exit;
 
 use crate::explain::step_of;
+use crate::fit::answered::Answered;
+use crate::fit::places::{EventPlace, Places};
 use crate::replay::observed::Observer;
 use crate::replay::stepper::Stepper;
 use crate::report::labels::Label;
@@ -18,6 +20,8 @@ use crate::report::labels::Label;
 pub struct MeasuredStep {
     /// Index of the event that completed it, among the events of the session: its `seq`, or what came before it.
     pub index: u64,
+    /// The same among the events of its agent.
+    pub in_agent: u64,
     pub facts: Facts,
     /// How its agent waits with it.
     pub waiting: Waiting,
@@ -42,17 +46,19 @@ pub struct SessionSteps {
 /// All steps of an input.
 #[derive(Debug, Default)]
 pub struct Steps {
-    seen: BTreeMap<(String, String), u64>,
+    places: Places,
     sessions: BTreeMap<(String, String, String), SessionSteps>,
 }
 
 impl Observer for Steps {
     fn applied(&mut self, input: Input<'_>, _subject: &SubjectKey, session: &Session, _before: u64, effects: &Effects) {
         let Input::Event(event, _) = input else { return };
+        // One that comes again is no event of its own, here as where a replay is judged by labels.
+        if effects.counters.duplicate {
+            return;
+        }
+        let EventPlace { index, in_agent } = self.places.note(event);
         let tenant = event.tenant.as_deref().unwrap_or_default().to_owned();
-        let seen = self.seen.entry((tenant.clone(), event.session_id.to_string())).or_default();
-        let index = event.seq.unwrap_or(*seen);
-        *seen += 1;
         let waiting = effects.measured.map(|measured| measured.waiting);
         let Some((step, waiting)) = step_of(event, session).zip(waiting) else { return };
         let key = (tenant.clone(), event.session_id.to_string(), event.agent_id.to_string());
@@ -69,20 +75,35 @@ impl Observer for Steps {
         });
         let floor = session.history.floor();
         let begins_anew = floor > std::mem::replace(&mut steps.floor, floor);
-        steps.steps.push(MeasuredStep { index, facts: step.evidence().facts, waiting, tool, begins_anew });
+        steps.steps.push(MeasuredStep { index, in_agent, facts: step.evidence().facts, waiting, tool, begins_anew });
+    }
+}
+
+/// Steps, and what people answered.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    steps: Steps,
+    answered: Answered,
+}
+
+impl Observer for Seen {
+    fn applied(&mut self, input: Input<'_>, subject: &SubjectKey, session: &Session, before: u64, effects: &Effects) {
+        self.steps.applied(input, subject, session, before, effects);
+        self.answered.applied(input, subject, session, before, effects);
     }
 }
 
 /// Measures the steps of an input, event by event.
 pub struct Measuring {
-    stepper: Stepper<Steps>,
+    stepper: Stepper<Seen>,
     failed: Option<Exit>,
 }
 
 impl Measuring {
+    /// Of an application: its name is part of the ids of commands, which answers name.
     #[must_use]
-    pub fn new(policy: Arc<Policy>) -> Self {
-        Self { stepper: Stepper::new("loopwarden", policy, Steps::default(), false), failed: None }
+    pub fn new(app: &str, policy: Arc<Policy>) -> Self {
+        Self { stepper: Stepper::new(app, policy, Seen::default(), false), failed: None }
     }
 
     /// Takes a record that holds an event, in the order of the input.
@@ -96,8 +117,17 @@ impl Measuring {
     ///
     /// # Errors
     /// The lane ended.
-    pub fn finish(mut self) -> Result<Steps, Exit> {
-        self.failed.map_or_else(|| Ok(std::mem::take(self.stepper.observer())), Err)
+    pub fn finish(self) -> Result<Steps, Exit> {
+        self.finish_answered().map(|(steps, _)| steps)
+    }
+
+    /// The same, with what people answered.
+    ///
+    /// # Errors
+    /// The lane ended.
+    pub fn finish_answered(mut self) -> Result<(Steps, Answered), Exit> {
+        let seen = self.failed.map_or_else(|| Ok(std::mem::take(self.stepper.observer())), Err)?;
+        Ok((seen.steps, seen.answered))
     }
 }
 
@@ -108,8 +138,22 @@ impl Steps {
     }
 }
 
+impl SessionSteps {
+    /// Tenant, session and agent; unique in an input.
+    pub(super) fn name(&self) -> [&str; 3] {
+        [&self.tenant, &self.session, &self.agent]
+    }
+
+    /// A stretch that is counted in events of the agent, in events of its session; none without a step of it.
+    fn in_session(&self, first: u64, last: u64) -> Option<(u64, u64)> {
+        let mut inside = self.steps.iter().filter(|step| (first..=last).contains(&step.in_agent)).map(|step| step.index);
+        let first = inside.next()?;
+        Some((first, inside.next_back().unwrap_or(first)))
+    }
+}
+
 /// What is known of a session.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Known {
     /// Loops, and what only looks like one: first and last event.
     pub loops: Vec<(u64, u64)>,
@@ -124,11 +168,21 @@ impl Known {
     pub(super) fn of(session: &SessionSteps, labels: &[&Label], has_succeeded: bool) -> Self {
         let mut known = Self { has_succeeded, ..Self::default() };
         for label in labels {
-            if label.agent.as_ref().is_none_or(|agent| *agent == session.agent) {
-                (if label.is_loop { &mut known.loops } else { &mut known.look_alikes }).push((label.first, label.last));
+            let stretch = match &label.agent {
+                None => Some((label.first, label.last)),
+                Some(agent) if *agent == session.agent => session.in_session(label.first, label.last),
+                Some(_) => None,
+            };
+            if let Some(stretch) = stretch {
+                (if label.is_loop { &mut known.loops } else { &mut known.look_alikes }).push(stretch);
             }
         }
         known
+    }
+
+    /// It has no loop, and something that only looks like one.
+    pub(super) const fn is_spared(&self) -> bool {
+        self.loops.is_empty() && !self.look_alikes.is_empty()
     }
 
     /// Whether anything is.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use loopwarden_core::engine::SessionEngine;
 use loopwarden_core::event::partition_of;
 use loopwarden_lane::{Clock, Exit, Lane, Machine, Turn};
-use loopwarden_log::{Destination, Output};
+use loopwarden_log::{Destination, StagedSum};
 use loopwarden_state::MemoryStore;
 
 use crate::file::{Chunk, Collected, Fed, InputState, RecordedLog, Stepped, SumRecord};
@@ -46,7 +46,7 @@ struct LaneState {
 pub(crate) struct Exchange {
     lanes: Vec<LaneState>,
     /// Sums that a lane may still come before, by their line, lane and order.
-    waiting: BTreeMap<(u64, usize, u64), Output>,
+    waiting: BTreeMap<(u64, usize, u64), StagedSum>,
     noted: u64,
     /// Next offset of each partition of the swarm stage.
     next: Vec<u64>,
@@ -85,22 +85,22 @@ impl Exchange {
         for (number, (lane, stepped)) in self.lanes.iter_mut().zip(stepped).enumerate() {
             (lane.floor, lane.held) = (stepped.floor, stepped.held);
             self.collected.extend(stepped.collected);
-            for (line, output) in stepped.sums {
+            for (line, staged) in stepped.sums {
                 self.noted += 1;
-                self.waiting.insert((line, number, self.noted), output);
+                self.waiting.insert((line, number, self.noted), staged);
             }
         }
         let floor = self.floor();
         let partitions = self.next.len() as u32;
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 < floor) {
-            let ((line, ..), output) = first.remove_entry();
-            let partition = match output.destination {
+            let ((line, ..), staged) = first.remove_entry();
+            let partition = match staged.destination {
                 Destination::SwarmPartition { partition } => partition % partitions,
-                _ => partition_of(&output.key, partitions),
+                _ => partition_of(&staged.key, partitions),
             };
             let owner = partition as usize % self.lanes.len().max(1);
             if let (Some(owner), Some(next)) = (self.lanes.get_mut(owner), self.next.get_mut(partition as usize)) {
-                owner.sums.push(SumRecord { partition, offset: *next, line, output });
+                owner.sums.push(SumRecord { partition, offset: *next, line, staged });
                 *next += 1;
             }
         }
@@ -142,19 +142,25 @@ impl Exchange {
 
 #[cfg(test)]
 mod tests {
-    use loopwarden_core::event::{Stage, TaskId};
-    use loopwarden_log::Headers;
+    use loopwarden_core::event::{EventTime, Stage, TaskId};
+    use loopwarden_log::{Headers, Output};
+    use loopwarden_state::report::Sum;
 
     use super::*;
     use crate::file::Published;
 
-    fn output(key: &str, partition: Option<u32>) -> Output {
-        let destination = partition.map_or(Destination::SwarmCounts, |partition| Destination::SwarmPartition { partition });
+    fn output(key: &str) -> Output {
+        let destination = Destination::DeadLetters { source_partition: 0 };
         Output { destination, key: key.as_bytes().to_vec(), value: None, headers: Headers::default(), timestamp_ms: 0 }
     }
 
+    fn staged() -> StagedSum {
+        let destination = Destination::SwarmPartition { partition: 1 };
+        StagedSum { destination, key: Vec::new(), sum: Sum::Reset(EventTime(0)), timestamp_ms: 0 }
+    }
+
     fn letter(line: u64, stage: Stage, key: &str) -> Collected {
-        Collected { line, task: TaskId { stage, partition: 0 }, published: Published::DeadLetter(output(key, None)) }
+        Collected { line, task: TaskId { stage, partition: 0 }, published: Published::DeadLetter(output(key)) }
     }
 
     fn at(floor: u64) -> Stepped {
@@ -168,7 +174,7 @@ mod tests {
     #[test]
     fn sums_come_through_in_the_order_of_lines_once_every_lane_has_committed_theirs() {
         let mut exchange = Exchange::new(2, 2);
-        let of = |lines: [u64; 2]| lines.map(|line| (line, output("", Some(1)))).to_vec();
+        let of = |lines: [u64; 2]| lines.map(|line| (line, staged())).to_vec();
         assert!(
             !exchange.take([Stepped { sums: of([3, 9]), ..at(10) }, at(3)]),
             "the other lane may still say something of line 3"
@@ -188,7 +194,7 @@ mod tests {
             collected.into_iter().map(|collected| (collected.line, collected.task.stage)).collect()
         };
         let one = vec![letter(4, Stage::Session, "a"), letter(1, Stage::Swarm, "b")];
-        let sum = vec![(2, output("s", None))];
+        let sum = vec![(2, staged())];
         exchange.take([Stepped { collected: one, ..at(6) }, Stepped { sums: sum, ..at(2) }]);
         assert_eq!(keys(exchange.settled()), [(1, Stage::Swarm)], "what comes of the sum of line 2 comes before line 4");
         let two = vec![letter(4, Stage::Swarm, "c"), letter(3, Stage::Session, "d")];

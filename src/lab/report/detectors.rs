@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loopwarden_core::detect::DetectorBits;
+use loopwarden_core::engine::Spending;
 use loopwarden_core::policy::Detector;
 use serde::Serialize;
 
@@ -77,6 +77,8 @@ pub struct Detectors {
     pub unblocks: u64,
     spent: [Spent; Detector::COUNT],
     pub in_loops: Spent,
+    /// Cost of all events, in loops and outside.
+    pub spent_in_all: Spent,
 }
 
 impl Detectors {
@@ -95,12 +97,14 @@ impl Detectors {
         }
     }
 
-    /// Notes the cost of a call, or of a part of it, for the detectors with these bits.
-    pub(super) fn note_spent(&mut self, detectors: DetectorBits, spent: Spent) {
-        for (detector, sum) in Detector::ALL.into_iter().zip(&mut self.spent) {
-            if detectors & detector.bit() != 0 {
-                sum.add(spent);
+    /// Notes the cost of an event, for each detector by itself.
+    pub(super) fn note_cost(&mut self, spending: &Spending) {
+        self.spent_in_all.add(spending.event.into());
+        if spending.known | spending.found != 0 {
+            for (detector, sum) in Detector::ALL.into_iter().zip(&mut self.spent) {
+                sum.add(spending.in_loops_of(detector.bit()).into());
             }
+            self.in_loops.add(spending.in_loops().into());
         }
     }
 
@@ -115,6 +119,7 @@ impl Detectors {
             sum.add(more);
         }
         self.in_loops.add(other.in_loops);
+        self.spent_in_all.add(other.spent_in_all);
     }
 
     pub const fn commands(&self) -> CommandCounts {
@@ -139,6 +144,8 @@ impl Detectors {
 
 #[cfg(test)]
 mod tests {
+    use loopwarden_core::engine::Cost;
+
     use super::*;
     use crate::report::Table;
     use crate::report::command::tests::command;
@@ -157,10 +164,13 @@ mod tests {
         }
         let [mut detectors, other] = parts;
         detectors.add(other);
-        let call = Spent { calls: 1, tokens: 0, cost_micro_usd: 0 };
-        detectors.note_spent(Detector::ExactRepeat.bit(), Spent { tokens: 90, ..call });
-        detectors.note_spent(Detector::Stuck.bit(), call);
-        detectors.in_loops = Spent { calls: 2, tokens: 90, cost_micro_usd: 0 };
+        let call = Cost { calls: 1, tokens: 0, micro_usd: 0 };
+        detectors.note_cost(&Spending {
+            event: Cost { tokens: 90, ..call },
+            found: Detector::ExactRepeat.bit(),
+            ..Spending::default()
+        });
+        detectors.note_cost(&Spending { event: call, found: Detector::Stuck.bit(), ..Spending::default() });
         let rows = [detectors.rows(), vec![detectors.total_row()]].concat();
         assert_eq!(
             Table::of(rows).to_csv(),
@@ -173,8 +183,10 @@ mod tests {
     #[test]
     fn what_two_detectors_count_is_spent_by_both() {
         let mut detectors = Detectors::default();
-        let call = Spent { calls: 1, tokens: 10, cost_micro_usd: 3 };
-        detectors.note_spent(Detector::Stuck.bit() | Detector::DeadEnd.bit(), call);
+        let event = Cost { calls: 1, tokens: 10, micro_usd: 3 };
+        detectors.note_cost(&Spending { event, found: Detector::Stuck.bit() | Detector::DeadEnd.bit(), ..Spending::default() });
+        let call = Spent::from(event);
+        assert_eq!((detectors.in_loops, detectors.spent_in_all), (call, call));
         for code in ["stuck", "dead_end", "text_only"] {
             detectors.note(&command("s", code, CommandKind::Nudge));
         }

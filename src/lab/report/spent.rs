@@ -1,6 +1,6 @@
 //! Cost of calls, as far as events say.
 
-use loopwarden_core::event::Usage;
+use loopwarden_core::engine::Cost;
 use serde::Serialize;
 
 /// Calls with their tokens and cost.
@@ -21,6 +21,12 @@ struct KnownSpent {
     calls: u64,
     tokens: Option<u64>,
     cost_usd: Option<f64>,
+}
+
+impl From<Cost> for Spent {
+    fn from(cost: Cost) -> Self {
+        Self { calls: cost.calls, tokens: cost.tokens, cost_micro_usd: cost.micro_usd }
+    }
 }
 
 impl From<Spent> for KnownSpent {
@@ -53,11 +59,6 @@ impl From<Spent> for SpentColumns {
 }
 
 impl Spent {
-    /// Usage of an event, without a call.
-    pub(super) const fn of(usage: Usage) -> Self {
-        Self { calls: 0, tokens: usage.input_tokens.saturating_add(usage.output_tokens), cost_micro_usd: usage.cost_micro_usd }
-    }
-
     pub(super) const fn add(&mut self, other: Self) {
         self.calls = self.calls.saturating_add(other.calls);
         self.tokens = self.tokens.saturating_add(other.tokens);

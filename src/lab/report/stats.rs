@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use loopwarden_core::detect::{DetectorBits, Flags};
 use loopwarden_core::engine::{Effects, Session, SourcePosition, SubjectKey};
 use loopwarden_core::event::{Event, EventKind, Role};
 use loopwarden_core::identity::{hash_text, text_identity};
@@ -14,15 +13,13 @@ use crate::report::compare::SessionOutcomes;
 use crate::report::detectors::Detectors;
 use crate::report::distinct::{Distinct, hash_of, hash_within};
 use crate::report::index::EventIndex;
-use crate::report::loops::{Loops, Moment, MomentKind, counts, is_live};
+use crate::report::loops::{Loops, Moment, MomentKind, counts};
 use crate::report::spent::Spent;
 use crate::report::swarms::Swarms;
 use crate::report::timeline::Timeline;
 use crate::report::tools::Tools;
 use crate::report::trial::TrialOutcomes;
 
-/// Calls without a result that are remembered for their cost.
-const OPEN_MAX: usize = 65_536;
 /// Calls looked back over for the one that a result belongs to.
 const RESULT_LOOK_BACK: usize = 64;
 
@@ -55,19 +52,10 @@ pub struct ReplayStats {
     /// Empty unless they will be compared.
     pub outcomes: SessionOutcomes,
     retain: Arc<Retain>,
-    open: BTreeMap<(u64, u64), Open>,
     /// By partition. After a panic the batch runs again; an event counts once.
     next_offsets: BTreeMap<u32, u64>,
     /// Hash of the session of the last event: usually the next event has the same.
     last_session: Option<u64>,
-}
-
-/// A call without a result.
-#[derive(Debug, Clone, Copy, Default)]
-struct Open {
-    spent: Spent,
-    /// Detectors that have counted it.
-    detectors: DetectorBits,
 }
 
 impl ReplayStats {
@@ -103,9 +91,8 @@ impl ReplayStats {
         // Texts of an agent are hashed for the loops only.
         let shows_text = self.loops.has(hash_of_agent) || effects.findings.iter().any(counts);
         let kind = kind(event, session, before, shows_text);
-        let detectors =
-            effects.findings.iter().filter(|finding| is_live(finding)).fold(0, |bits, finding| bits | finding.detector.bit());
-        let spent = self.spend(event, (session, hash), kind, detectors);
+        self.detectors.note_cost(&effects.spending);
+        let spent = Spent::from(effects.spending.in_loops());
         if let MomentKind::Call(sequence) | MomentKind::Result(sequence) = kind
             && let Some(step) = session.history.get(sequence)
         {
@@ -118,43 +105,9 @@ impl ReplayStats {
         let (hash, time) = (hash_of_agent, session.head.time);
         let moment = Moment { subject, hash, session, time, kind, findings, commands, spent };
         self.loops.note(&moment);
-        self.trial.note(&moment, matches!(event.kind, EventKind::SessionEnd));
-    }
-
-    /// The part of an event in loops. A call counts once, when the first detector counts it.
-    fn spend(&mut self, event: &Event<'_>, (session, hash): (&Session, u64), kind: MomentKind, detectors: DetectorBits) -> Spent {
-        let now = Spent::of(event.usage);
-        let one = Spent { calls: 1, ..now };
-        let mut total = if detectors == 0 { Spent::default() } else { one };
-        match kind {
-            MomentKind::Call(sequence) => {
-                self.detectors.note_spent(detectors, one);
-                if let Some(step) = session.history.get(sequence).filter(|step| step.flags.contains(Flags::OPEN))
-                    && (now.is_known() || detectors != 0)
-                {
-                    if self.open.len() >= OPEN_MAX {
-                        self.open.pop_first();
-                    }
-                    self.open.insert((hash, step.event.0), Open { spent: now, detectors });
-                }
-            }
-            MomentKind::Result(sequence) => {
-                let key = session.history.get(sequence).map(|step| (hash, step.event.0));
-                let open = key.and_then(|key| self.open.remove(&key)).unwrap_or_default();
-                let mut whole = one;
-                whole.add(open.spent);
-                self.detectors.note_spent(detectors & !open.detectors, whole);
-                self.detectors.note_spent(open.detectors, now);
-                if open.detectors != 0 {
-                    total = now;
-                } else if detectors != 0 {
-                    total = whole;
-                }
-            }
-            MomentKind::Text(_) | MomentKind::Other => self.detectors.note_spent(detectors, one),
+        if let Some(agent) = &effects.trial {
+            self.trial.note(hash_of_agent, agent);
         }
-        self.detectors.in_loops.add(total);
-        total
     }
 
     /// Enters a command that was committed.

@@ -9,7 +9,7 @@ use crate::report::spent::Spent;
 use crate::report::swarms::Swarms;
 use crate::report::timeline::Timeline;
 use crate::report::tools::Tools;
-use crate::report::trial::TrialRow;
+use crate::report::trial::{NotSaved, Saved, TrialRow};
 use crate::report::{counted, grouped};
 
 /// A line that is not an event.
@@ -55,6 +55,13 @@ pub struct Report {
     pub unblocks: u64,
     /// Cost of all calls in loops.
     pub in_loops: Spent,
+    /// Cost of all events, in loops and outside.
+    pub spent: Spent,
+    /// What commands have saved, by the control arm of a trial.
+    pub saved: Option<Saved>,
+    /// Why that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_saved: Option<NotSaved>,
     pub tools: Tools,
     pub timeline: Timeline,
     /// The sessions that loop most, the worst first.
@@ -98,6 +105,25 @@ impl Report {
         let about = if self.is_estimate { "about " } else { "" };
         let (events, sessions) = (counted(self.events, "event"), counted(self.sessions, "session"));
         format!("{events} of {about}{sessions}, {} rejected{partial}; policy {}", grouped(self.rejected), self.policy())
+    }
+
+    /// What was spent in loops of all that was spent, and what was saved; none of it where no event has a cost.
+    pub fn bill(&self) -> Vec<String> {
+        let (spent, all) = (self.in_loops, self.spent);
+        if !all.is_known() || spent.calls == 0 {
+            return Vec::new();
+        }
+        let cost = |spent: Spent| {
+            // Not every log knows what a token costs.
+            let usd = if all.cost_micro_usd > 0 { format!(", {:.2} US dollars", spent.cost_usd()) } else { String::new() };
+            format!("{}{usd}", counted(spent.tokens, "token"))
+        };
+        let saved = match (&self.saved, self.not_saved) {
+            (Some(saved), _) => saved.to_text(),
+            (None, why) => why.unwrap_or(NotSaved::NoTrial).as_str().to_owned(),
+        };
+        let calls = counted(spent.calls, "call");
+        vec![format!("{calls} and texts in loops, {} of {}", cost(spent), cost(all)), format!("saved: {saved}")]
     }
 
     /// The sessions that loop most.

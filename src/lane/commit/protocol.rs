@@ -144,8 +144,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         for row in std::mem::take(&mut overlay.rows).into_values() {
             log.stage(row);
         }
-        for report in work.overlay.sums.drain(log.swarm_partitions())? {
-            log.stage(report);
+        for sum in work.overlay.sums.drain(log.swarm_partitions()) {
+            log.stage_sum(sum)?;
         }
         // Behind the sums that they speak of.
         for watermarks in source_watermarks(tasks, log.swarm_partitions())? {

@@ -192,6 +192,7 @@ mod tests {
             scope: Scope {
                 kind: ScopeKind::Agent,
                 tool: Some("Bash".to_owned()),
+                tools: Vec::new(),
                 fingerprint: Some((
                     Hash128(0xa440_4e81_f177_a67d_b9d0_8a78_ed56_6b35),
                     IdentityRecipe::Call(CallRules { args: Arc::default(), args_ignored: ["description".to_owned()].into() }),

@@ -11,6 +11,8 @@ use loopwarden_state::{Change, StateStore, StoreError, swarm};
 
 use crate::memory::pinned::{Pinned, Slot, SlotIndex};
 
+/// Bytes of a brief in a pane.
+const BRIEF_BYTES: usize = 160;
 /// Bytes of a counter besides names and panes: keys, index, periods.
 const OVERHEAD: usize = 512;
 /// Bytes of an agent in a pane besides its names.
@@ -81,7 +83,8 @@ impl Entry {
 }
 
 fn pane_bytes(pane: &Pane) -> usize {
-    64 + pane.agents.keys().map(|(session, agent)| session.len() + agent.len() + AGENT_BYTES).sum::<usize>()
+    let briefs = pane.spawned.as_ref().map_or(0, |spawned| spawned.briefs.len() * BRIEF_BYTES);
+    64 + briefs + pane.agents.keys().map(|(session, agent)| session.len() + agent.len() + AGENT_BYTES).sum::<usize>()
 }
 
 /// The counters of a lane.

@@ -2,6 +2,7 @@
 //!
 //! Who takes from the front pays one read of the store for many keys, and never walks over what was deleted there.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 
@@ -89,31 +90,27 @@ impl SortedKeys {
             Complete::To(last) => key <= *last,
             Complete::All => true,
         };
-        match self.changed.get_mut(&key) {
-            Some(Pending::Added | Pending::Set) => {}
-            Some(pending @ Pending::Removed) => *pending = Pending::Set,
+        let is_held = is_in_reach && !self.held.insert(key.clone());
+        match self.changed.entry(key) {
+            Entry::Occupied(mut known) if *known.get() == Pending::Removed => *known.get_mut() = Pending::Set,
+            Entry::Occupied(_) => {}
             // The store has it.
-            None if is_in_reach && self.held.contains(&key) => {}
-            None => {
-                self.changed.insert(key.clone(), if is_in_reach || is_new { Pending::Added } else { Pending::Set });
-            }
+            Entry::Vacant(_) if is_held => {}
+            Entry::Vacant(new) => _ = new.insert(if is_in_reach || is_new { Pending::Added } else { Pending::Set }),
         }
-        if is_in_reach {
-            self.held.insert(key);
-            if self.held.len() > TIMERS_HELD_MAX {
-                self.held.pop_last();
-                if let Some(last) = self.held.last() {
-                    self.complete = Complete::To(last.clone());
-                }
+        if self.held.len() > TIMERS_HELD_MAX {
+            self.held.pop_last();
+            if let Some(last) = self.held.last() {
+                self.complete = Complete::To(last.clone());
             }
         }
     }
 
     /// True when it was in memory, and so may have been the first.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
-        match self.changed.get_mut(key) {
-            Some(Pending::Added) => drop(self.changed.remove(key)),
-            Some(pending) => *pending = Pending::Removed,
+        match self.changed.remove_entry(key) {
+            Some((_, Pending::Added)) => {}
+            Some((key, _)) => drop(self.changed.insert(key, Pending::Removed)),
             None => drop(self.changed.insert(key.to_vec(), Pending::Removed)),
         }
         self.held.remove(key)

@@ -1,7 +1,7 @@
 //! Counters of a lane, each with its metric: name, labels, help and values stand in one row. Nobody locks anything per event;
 //! `telemetry` asks for them at scrape time.
 
-use loopwarden_core::engine::EngineCounters;
+use loopwarden_core::engine::{ArmSums, Effects, TrialSums, Watch};
 use loopwarden_core::event::{Reason, Stage};
 use loopwarden_core::policy::Detector;
 
@@ -77,6 +77,25 @@ const STAGES: &[&str] = &["session", "swarm"];
 
 fn one(count: u64) -> Samples {
     vec![(Vec::new(), Value::Number(count as f64))]
+}
+
+fn dollars(micro_usd: u64) -> Samples {
+    vec![(Vec::new(), Value::Number(micro_usd as f64 / 1e6))]
+}
+
+/// A value of an arm, and its word.
+type OfArm = (&'static str, fn(&ArmSums) -> f64);
+
+/// Values of each arm of a trial. A value without a word has detector and arm alone.
+fn of_trial(stats: &Stats, values: &[OfArm]) -> Samples {
+    let arms = stats.trial.iter().flat_map(|(detector, arm, sums)| {
+        values.iter().map(move |(word, value)| {
+            let words = [detector.as_str(), arm.as_str(), word];
+            let labels = words.into_iter().filter(|word| !word.is_empty()).map(str::to_owned).collect();
+            (labels, Value::Number(value(sums)))
+        })
+    });
+    arms.collect()
 }
 
 fn list(words: &[&str], counts: &[u64]) -> Samples {
@@ -159,8 +178,10 @@ macro_rules! stats {
             }
 
             /// Adds what an input was in an engine.
-            pub(crate) fn note(&mut self, counters: &EngineCounters) {
+            pub(crate) fn note(&mut self, effects: &Effects) {
+                let counters = &effects.counters;
                 $($(stats!(@note $add self.$name, counters.$counter);)?)*
+                self.note_cost(effects);
             }
         }
     };
@@ -174,6 +195,7 @@ macro_rules! stats {
     (@one $to:expr, $from:expr) => { $to = $to.saturating_add($from) };
     (@list $to:expr, $from:expr) => { add(&mut $to, &$from) };
     (@lists $to:expr, $from:expr) => { for (to, from) in $to.iter_mut().zip(&$from) { add(to, from) } };
+    (@sums $to:expr, $from:expr) => { $to.add(&$from) };
     (@histograms $to:expr, $from:expr) => { for (to, from) in $to.iter_mut().zip(&$from) { to.add(from) } };
 }
 
@@ -223,6 +245,10 @@ stats! {
             |stats| list(&["received", "applied", "ignored_expired", "ignored_stale", "ignored_shadow", "failed"], &stats.acks);
         denied: [u64; 2] = list of denied,
             "denied_total" ["by"] "Refused calls" |stats| list(&["us", "other"], &stats.denied);
+        spawns: u64 = one of spawned,
+            "spawns_total" [] "Calls of class spawn that were made" |stats| one(stats.spawns);
+        joined: u64 = one of joined,
+            "tree_agents_total" [] "Agents that name a root or a parent" |stats| one(stats.joined);
         obeyed: [[u64; 3]; Detector::COUNT] = lists of nudge_response,
             "obeyed_total" ["detector", "answer"] "First step after a nudge"
             |stats| by_detector(&["changed", "repeated", "ended"], &stats.obeyed);
@@ -279,13 +305,21 @@ stats! {
         limit_swarm_steps: u64 = one of swarm_steps;
         /// Blocks not placed because a session had [`loopwarden_core::limits::ACTIVE_VERDICTS_MAX`] of them; they went out as nudges.
         limit_blocks: u64 = one of block_left_out;
-        loop_tokens: u64 = one of loop_tokens,
-            "loop_tokens_total" [] "Tokens in the usage of events at which a detector of mode nudge or block found a loop"
-            |stats| one(stats.loop_tokens);
+        loop_calls: u64 = one,
+            "loop_calls_total" [] "Calls and texts that a detector of mode nudge or block finds in a loop" |stats| one(stats.loop_calls);
+        loop_tokens: u64 = one,
+            "loop_tokens_total" [] "Tokens in the usage of these calls" |stats| one(stats.loop_tokens);
         /// Millionths of a US dollar.
-        loop_cost_micro_usd: u64 = one of loop_cost_micro_usd,
-            "loop_cost_usd_total" [] "Cost in the usage of these events"
-            |stats| vec![(Vec::new(), Value::Number(stats.loop_cost_micro_usd as f64 / 1e6))];
+        loop_cost_micro_usd: u64 = one,
+            "loop_cost_usd_total" [] "Cost in the usage of these calls" |stats| dollars(stats.loop_cost_micro_usd);
+        usage_tokens: u64 = one,
+            "usage_tokens_total" [] "Tokens in the usage of all events" |stats| one(stats.usage_tokens);
+        /// Millionths of a US dollar.
+        usage_cost_micro_usd: u64 = one,
+            "usage_cost_usd_total" [] "Cost in the usage of all events" |stats| dollars(stats.usage_cost_micro_usd);
+        trial: TrialSums = sums,
+            "trial_agents_total" ["detector", "arm", "outcome"] "Agents of a trial whose first loop is over: who left it and went on, and others"
+            |stats| of_trial(stats, &[("went_on", |arm| arm.all().went_on as f64), ("others", |arm| (arm.all().agents - arm.all().went_on) as f64)]);
         unpriced_tokens: u64 = one,
             "unpriced_tokens_total" [] "Tokens in the usage of events without a cost whose model has no price, where the policy has prices"
             |stats| one(stats.unpriced_tokens);
@@ -293,6 +327,10 @@ stats! {
             "session_cache_total" ["result"] "Look-ups in the cache" |stats| list(LookUp::WORDS, &stats.cache);
     }
     sums {
+        "trial_calls_total" ["detector", "arm"] "Calls of these agents in the loop, after its first command"
+            |stats| of_trial(stats, &[("", |arm| arm.calls.sum as f64)]);
+        "trial_cost_usd_total" ["detector", "arm"] "Cost of these calls"
+            |stats| of_trial(stats, &[("", |arm| arm.micro_usd.sum as f64 / 1e6)]);
         "session_turnover_total" ["how"] "Sessions begun, and forgotten, since the start"
             |stats| list(&["begun", "forgotten"], &[stats.sessions_begun, stats.sessions_forgotten]);
         "limit_hits_total" ["limit"] "What a bound dropped" |stats| list(
@@ -313,6 +351,26 @@ stats! {
                 stats.limit_stops,
             ],
         );
+    }
+}
+
+impl Stats {
+    /// Adds what an event has cost, and the agent of a trial whose loop is over with it.
+    fn note_cost(&mut self, effects: &Effects) {
+        let spending = &effects.spending;
+        if spending.event.is_known() {
+            self.usage_tokens = self.usage_tokens.saturating_add(spending.event.tokens);
+            self.usage_cost_micro_usd = self.usage_cost_micro_usd.saturating_add(spending.event.micro_usd);
+        }
+        if spending.known | spending.found != 0 {
+            let cost = spending.in_loops();
+            self.loop_calls = self.loop_calls.saturating_add(cost.calls);
+            self.loop_tokens = self.loop_tokens.saturating_add(cost.tokens);
+            self.loop_cost_micro_usd = self.loop_cost_micro_usd.saturating_add(cost.micro_usd);
+        }
+        if let Some(agent) = effects.trial.filter(|agent| agent.watch == Watch::Over) {
+            self.trial.note(&agent);
+        }
     }
 }
 

@@ -19,7 +19,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
     /// comes after the commit.
     pub(crate) fn compare_budgets(&mut self) -> Result<(), Stop> {
         if self.task.seen.count(CounterKind::Budget, &self.work.store, self.id)? == 0 {
-            *self.task.compares_budgets = None;
+            self.task.end_comparison(self.work.machine.policy());
         }
         while let Some(from) = &*self.task.compares_budgets {
             let (mut keys, mut next, counters, task) = (Vec::new(), None, &self.work.counters, self.id);
@@ -48,6 +48,9 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
                 self.apply_counter((place, &id.1), &of, SwarmInput::Compare, cause, || Culprit::Record(cause.offset))?;
             }
             *self.task.compares_budgets = next;
+            if self.task.compares_budgets.is_none() {
+                self.task.end_comparison(self.work.machine.policy());
+            }
         }
         Ok(())
     }

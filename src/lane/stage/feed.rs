@@ -3,6 +3,7 @@
 use loopwarden_core::event::{Reason, Record, TaskId};
 use loopwarden_log::Flow;
 use loopwarden_state::StateStore;
+use loopwarden_state::report::Sum;
 
 use crate::stage::context::{Interrupt, RecordContext, Stop, Work};
 use crate::stage::poison::{Culprit, KillerFile, Suspect};
@@ -20,8 +21,8 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         self.killer = Some(file);
     }
 
-    /// One record of a poll.
-    pub(crate) fn record(&mut self, tasks: &mut Tasks, id: TaskId, record: &Record<'_>) -> Flow {
+    /// One record of a poll; of a sum that its log kept as a value, with it.
+    pub(crate) fn record(&mut self, tasks: &mut Tasks, id: TaskId, record: &Record<'_>, sum: Option<&Sum>) -> Flow {
         let Some(task) = tasks.get_mut(id) else {
             self.strayed += 1;
             return Flow::Continue;
@@ -38,7 +39,7 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         }
         let is_foreign = self.foreign.is_some();
         let mut context = RecordContext { id, task, work: self };
-        let ended = if is_foreign { context.foreign_record(record) } else { context.record(record) };
+        let ended = if is_foreign { context.foreign_record(record) } else { context.record(record, sum) };
         self.ended(id, ended)
     }
 

@@ -9,6 +9,7 @@ use loopwarden_core::event::{
     Content, Event, EventKind, Reason, Record, RecordOffset, Rejected, Stage as TaskStage, partition_of,
 };
 use loopwarden_core::limits::{LETTERS_WHOLE_PER_MINUTE, TIMERS_PER_COMMIT};
+use loopwarden_state::report::Sum;
 use loopwarden_state::{StateStore, StoreError, TimerKey, session as stored};
 
 use crate::commit::overlay::Audited;
@@ -22,12 +23,12 @@ use crate::stage::poison::{Culprit, Sender, guarded};
 use crate::stage::processor::Machine;
 
 impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
-    /// Takes one record.
-    pub(crate) fn record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+    /// Takes one record, or the sum that stands for its value.
+    pub(crate) fn record(&mut self, record: &Record<'_>, sum: Option<&Sum>) -> Result<(), Stop> {
         let offset = record.meta.offset;
         if let Some(reason) = self.work.marks.get(self.id, &Culprit::Record(offset.0)) {
             if reason == Reason::Panic {
-                self.pass_time(record)?;
+                self.pass_time(record, sum)?;
             }
             if reason == Reason::Panic && self.task.window.note_panic(Sender::of(record), record.meta.timestamp) {
                 self.trip("records of too many senders panic")?;
@@ -40,7 +41,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             self.task.advance_watermark(record.meta.timestamp, self.work.settings.lateness_ms);
             self.fire_due(record)?;
         } else if self.id.stage == TaskStage::Swarm {
-            self.swarm_record(record)?;
+            self.swarm_record(record, sum)?;
         } else {
             match record.decode() {
                 Err(rejected) => self.dead_letter(record, &rejected)?,
@@ -59,9 +60,9 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
 
     /// A record that panics has moved the watermark before, and where a commit came between two of the timers that fell due, that stays:
     /// so its time counts always. What kills the process may do so while it is decoded, and has none.
-    fn pass_time(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+    fn pass_time(&mut self, record: &Record<'_>, sum: Option<&Sum>) -> Result<(), Stop> {
         match self.id.stage {
-            TaskStage::Swarm => self.pass_swarm_time(record),
+            TaskStage::Swarm => self.pass_swarm_time(record, sum),
             TaskStage::Session => {
                 if let Ok(event) = record.decode() {
                     self.task.advance_watermark(event.time, self.work.settings.lateness_ms);
@@ -231,6 +232,9 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             for used in effects.uses.drain(..) {
                 self.work.overlay.bytes += self.work.overlay.sums.add_use(used);
             }
+            for seen in effects.trees.drain(..) {
+                self.work.overlay.bytes += self.work.overlay.sums.add_tree(seen, machine.policy());
+            }
             if let Some(reset) = effects.swarm_reset.take() {
                 self.work.overlay.bytes += self.work.overlay.sums.reset(reset, cause.record_time);
             }
@@ -239,7 +243,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             note_finding(&mut self.work.overlay.stats, &finding);
             self.work.overlay.audit.push(Audited { task: self.id, offset: cause.offset, finding });
         }
-        self.work.overlay.stats.note(&effects.counters);
+        self.work.overlay.stats.note(effects);
         self.task.census.note(&effects.counters, effects.forgotten, &self.work.store, self.id)?;
         self.work.cache.touched(id);
         Ok(())

@@ -6,11 +6,11 @@
 
 use std::ops::ControlFlow;
 
-use loopwarden_core::engine::{SwarmCallKey, SwarmInput, SwarmReport, SwarmReset, TimerChange, TimerKind};
+use loopwarden_core::engine::{SwarmCallKey, SwarmInput, SwarmReport, TimerChange, TimerKind, UsedWindow, WHOLE_LIFE};
 use loopwarden_core::event::{EventTime, Reason, Record, RecordOffset, Rejected, TaskId};
 use loopwarden_core::limits::RESET_COUNTERS;
 use loopwarden_core::policy::Detector;
-use loopwarden_state::report::{SOURCES_HEADER, SwarmRecord, decode_sources, is_reset_key, parse_report_key, reset_key};
+use loopwarden_state::report::{SOURCES_HEADER, Sum, SwarmRecord, decode_sources, is_reset_key, parse_report_key, reset_key_of};
 use loopwarden_state::swarm::{CounterKind, Floor};
 use loopwarden_state::{KeyFamily, StateStore, StoreError, TimerKey, swarm};
 
@@ -25,51 +25,42 @@ use crate::sums::aggregates::SUM_BYTES;
 /// Counters that are spared for one that comes; more would make a newcomer dear. Each is spared once in as many as may be kept.
 const SPARED_MAX: usize = 4;
 
-/// A record of `swarm-counts`, read.
-#[expect(clippy::large_enum_variant, reason = "nearly all are reports")]
-enum Incoming {
-    Report(SwarmCallKey, SwarmReport),
-    Reset(EventTime),
-}
-
-impl Incoming {
-    /// How late it is with it: the time of the last call in it, or of the reset.
-    fn time(&self) -> EventTime {
-        match self {
-            Self::Report(_, report) => report.last().unwrap_or(report.record_time),
-            Self::Reset(time) => *time,
-        }
-    }
-
-    /// Calls in it.
-    fn calls(&self) -> u64 {
-        match self {
-            Self::Report(_, report) => {
-                let used = report.used.map_or(0, |window| window.used.calls);
-                report.entries.iter().map(|entry| u64::from(entry.calls)).fold(used, u64::saturating_add)
-            }
-            Self::Reset(_) => 0,
-        }
-    }
-
-    /// When the last event behind it was recorded.
-    const fn recorded(&self, record: &Record<'_>) -> EventTime {
-        match self {
-            Self::Report(_, report) => report.record_time,
-            Self::Reset(_) => record.meta.timestamp,
-        }
+/// How late it is with a sum: the time of the last call in it, or of the reset.
+fn time_of(sum: &Sum) -> EventTime {
+    match sum {
+        Sum::Report(_, report) => report.last().unwrap_or(report.record_time),
+        Sum::Reset(time) => *time,
     }
 }
 
-fn read(key: &[u8], value: Option<&[u8]>) -> Result<Result<Incoming, Rejected>, StoreError> {
+fn calls_of(sum: &Sum) -> u64 {
+    match sum {
+        Sum::Report(_, report) => {
+            let used = report.used.map_or(0, |window| window.used.calls);
+            report.entries.iter().map(|entry| u64::from(entry.calls)).fold(used, u64::saturating_add)
+        }
+        Sum::Reset(_) => 0,
+    }
+}
+
+/// When the last event behind a sum was recorded.
+const fn recorded(sum: &Sum, record: &Record<'_>) -> EventTime {
+    match sum {
+        Sum::Report(_, report) => report.record_time,
+        Sum::Reset(_) => record.meta.timestamp,
+    }
+}
+
+/// Reads a record of `swarm-counts`.
+fn read(key: &[u8], value: Option<&[u8]>) -> Result<Result<Sum, Rejected>, StoreError> {
     let reject = |reason, field: &str| Ok(Err(Rejected { reason, field: field.to_owned() }));
     let Some(value) = value else { return reject(Reason::NullValue, "") };
     match SwarmRecord::decode(value) {
         Ok(SwarmRecord::Report(report)) => match parse_report_key(key) {
-            Some(key) => Ok(Ok(Incoming::Report(key, report))),
+            Some(key) => Ok(Ok(Sum::Report(key, report))),
             None => reject(Reason::BadValue, "key"),
         },
-        Ok(SwarmRecord::Reset(time)) if is_reset_key(key) => Ok(Ok(Incoming::Reset(time))),
+        Ok(SwarmRecord::Reset(time)) if is_reset_key(key) => Ok(Ok(Sum::Reset(time))),
         Ok(SwarmRecord::Reset(_)) => reject(Reason::BadValue, "key"),
         // A newer program of the group wrote it: this one must not go on without it.
         Err(error @ StoreError::NewerFormat(_)) => Err(error),
@@ -85,39 +76,44 @@ const fn kind_of(key: &SwarmCallKey) -> CounterKind {
     match key {
         SwarmCallKey::Swarm { .. } => CounterKind::Swarm,
         SwarmCallKey::Fleet { .. } => CounterKind::Fleet,
-        SwarmCallKey::Budget { .. } => CounterKind::Budget,
+        SwarmCallKey::Budget { .. } | SwarmCallKey::Tree { .. } => CounterKind::Budget,
     }
 }
 
 impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
-    /// Takes a record of `swarm-counts`.
-    pub(crate) fn swarm_record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+    /// Takes a record of `swarm-counts`, or the sum that stands for its value.
+    pub(crate) fn swarm_record(&mut self, record: &Record<'_>, sum: Option<&Sum>) -> Result<(), Stop> {
         if let (Some(sources), Some(header)) = (self.work.settings.sources(), header(record, SOURCES_HEADER)) {
             return self.sources_moved(record, sources, header);
         }
         let key = record.meta.key.unwrap_or_default();
-        match read(key, record.value)? {
-            Err(rejected) => self.dead_letter(record, &rejected),
-            Ok(incoming) => {
-                self.time_passes(record, &incoming);
-                self.fire_due(record)?;
-                self.incoming(record, key, incoming)
-            }
-        }
+        let sum = match sum {
+            // Its log keeps it until it is committed.
+            Some(sum) => sum.clone(),
+            None => match read(key, record.value)? {
+                Ok(sum) => sum,
+                Err(rejected) => return self.dead_letter(record, &rejected),
+            },
+        };
+        self.time_passes(record, &sum);
+        self.fire_due(record)?;
+        self.sum(record, key, sum)
     }
 
     /// Moves the watermark as the record does that was read before it panicked.
-    pub(crate) fn pass_swarm_time(&mut self, record: &Record<'_>) {
-        if let Ok(Ok(incoming)) = read(record.meta.key.unwrap_or_default(), record.value) {
-            self.time_passes(record, &incoming);
+    pub(crate) fn pass_swarm_time(&mut self, record: &Record<'_>, sum: Option<&Sum>) {
+        if let Some(sum) = sum {
+            self.time_passes(record, sum);
+        } else if let Ok(Ok(sum)) = read(record.meta.key.unwrap_or_default(), record.value) {
+            self.time_passes(record, &sum);
         }
     }
 
-    fn time_passes(&mut self, record: &Record<'_>, incoming: &Incoming) {
-        let time = incoming.time();
+    fn time_passes(&mut self, record: &Record<'_>, sum: &Sum) {
+        let time = time_of(sum);
         if self.work.settings.sources().is_some() {
             let (time, calls_max) = (time.minus_ms(self.work.settings.lateness_ms), self.work.settings.lag_calls_max);
-            self.task.sources.note(incoming.recorded(record), time, incoming.calls(), calls_max);
+            self.task.sources.note(recorded(sum, record), time, calls_of(sum), calls_max);
             self.follow_sources();
         } else {
             self.task.advance_watermark(time, self.work.settings.lateness_ms);
@@ -145,14 +141,14 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         }
     }
 
-    fn incoming(&mut self, record: &Record<'_>, key: &[u8], incoming: Incoming) -> Result<(), Stop> {
-        match incoming {
-            Incoming::Report(of, report) => {
+    fn sum(&mut self, record: &Record<'_>, key: &[u8], sum: Sum) -> Result<(), Stop> {
+        match sum {
+            Sum::Report(of, report) => {
                 self.report(record, &of, key.to_vec(), report)?;
                 self.task.window.note_event();
                 self.work.overlay.stats.swarm_reports += 1;
             }
-            Incoming::Reset(time) => {
+            Sum::Reset(time) => {
                 self.swarm_reset(record, key, time)?;
                 self.task.window.note_event();
             }
@@ -176,20 +172,21 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
                 false
             };
             report.entries.retain(|entry| is_in_time(entry.pane, u64::from(entry.calls)));
-            report.used = report.used.filter(|window| is_in_time(window.start, window.used.calls));
+            let is_of_life = |window: &UsedWindow| window.start == WHOLE_LIFE;
+            report.used = report.used.filter(|window| is_of_life(window) || is_in_time(window.start, window.used.calls));
+            report.spawned = report.spawned.filter(|window| is_in_time(window.start, 0));
             self.work.overlay.stats.swarm_late += late;
             self.work.overlay.stats.limit_swarm_lag += lagging;
         }
-        if report.entries.is_empty() && report.used.is_none() {
+        if report.entries.is_empty() && report.used.is_none() && report.spawned.is_none() {
             return Ok(());
         }
         let id = (self.id, key);
         let place = self.work.counters.find(&id, &self.work.store)?;
         if self.work.counters.get(place)?.seen.is_none()
-            && let SwarmCallKey::Swarm { tenant, swarm_id, .. } = of
+            && let Some(swarm) = reset_key_of(&id.1).filter(|_| matches!(of, SwarmCallKey::Swarm { .. }))
         {
-            let swarm = SwarmReset { tenant: tenant.clone(), swarm_id: swarm_id.clone(), time: EventTime(0) };
-            let floor = self.work.counters.floor(&(self.id, reset_key(&swarm)), &self.work.store)?;
+            let floor = self.work.counters.floor(&(self.id, swarm.to_vec()), &self.work.store)?;
             self.work.counters.get(place)?.counter.floor = floor.map(|floor| floor.time);
         }
         let at = report.last().unwrap_or_default().max(report.record_time);
@@ -308,7 +305,9 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         // A pane that is gone afterwards is not written.
         let touched: Vec<EventTime> = match &input {
             SwarmInput::Report(report) => {
-                let starts = report.entries.iter().map(|entry| entry.pane).chain(report.used.map(|window| window.start));
+                let of_spawned = report.spawned.as_ref().map(|window| window.start);
+                let starts =
+                    report.entries.iter().map(|entry| entry.pane).chain(report.used.map(|window| window.start)).chain(of_spawned);
                 starts.map(|start| engine.pane_of(of, start)).collect()
             }
             SwarmInput::Reset(_) => entry.counter.panes.keys().copied().collect(),
@@ -342,7 +341,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             self.work.overlay.set_row(self.id, row);
             self.work.overlay.command_waits = true;
         }
-        self.work.overlay.stats.note(&self.work.effects.counters);
+        self.work.overlay.stats.note(&self.work.effects);
         let subject = (kind_of(of), key);
         match (was, self.work.effects.forgotten) {
             _ if is_nothing => Ok(()),
@@ -449,6 +448,6 @@ mod tests {
         assert_eq!(reason(b"\x1fw\x1f", None), Some(Reason::NullValue));
         assert_eq!(reason(b"w", Some(&reset)), Some(Reason::BadValue));
         assert_eq!(reason(b"\x1fw\x1f", Some(b"\x01nonsense")), Some(Reason::BadValue));
-        assert!(matches!(read(b"\x1fw\x1f", Some(b"\x03")), Err(StoreError::NewerFormat(_))));
+        assert!(matches!(read(b"\x1fw\x1f", Some(b"\x04")), Err(StoreError::NewerFormat(_))));
     }
 }

@@ -1,12 +1,11 @@
 //! What session tasks add up for the swarm stage between two commits: partial aggregates, and the resets between them.
 
-use loopwarden_core::engine::{BudgetUse, SwarmCall, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, SwarmSums};
+use loopwarden_core::engine::{BudgetUse, SwarmCall, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, SwarmSums, TreeUse};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::limits::REPORT_BYTES;
 use loopwarden_core::policy::Policy;
-use loopwarden_log::{Destination, Headers, Output};
-use loopwarden_state::StoreError;
-use loopwarden_state::report::{SwarmRecord, report_key, reset_key};
+use loopwarden_log::{Destination, StagedSum};
+use loopwarden_state::report::{Sum, report_key, reset_key};
 
 /// Bytes an entry of a report takes besides its names.
 const ENTRY_BYTES: usize = 32;
@@ -26,6 +25,7 @@ pub(crate) struct Sums {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are reports, and each is handed on once")]
 enum Part {
     Report(SwarmCallKey, SwarmReport),
     Reset(SwarmReset, EventTime),
@@ -48,9 +48,16 @@ impl Sums {
         // Senders choose the names.
         let names = match &used.key {
             SwarmCallKey::Budget { tenant, budget, group, .. } => tenant.len() + budget.len() + group.name.len(),
-            SwarmCallKey::Swarm { .. } | SwarmCallKey::Fleet { .. } => 0,
+            SwarmCallKey::Swarm { .. } | SwarmCallKey::Fleet { .. } | SwarmCallKey::Tree { .. } => 0,
         };
         if self.sums.add_use(used) { SUM_BYTES + names } else { 0 }
+    }
+
+    /// Adds what an event shows of a tree of agents. Returns the bytes it takes.
+    pub(crate) fn add_tree(&mut self, seen: TreeUse, policy: &Policy) -> usize {
+        // Senders choose the names; a brief is a sketch.
+        let bytes = 2 * SUM_BYTES + seen.tenant.len() + seen.tree.len() + seen.session_id.len() + seen.agent_id.len();
+        if self.sums.add_tree(policy, seen) { bytes } else { 0 }
     }
 
     /// Calls of a swarm up to a time no longer count. Returns the bytes it takes.
@@ -60,44 +67,57 @@ impl Sums {
         RESET_BYTES
     }
 
-    /// Takes out the records to be staged: resets, each to every partition, and sums in the order of their keys.
-    pub(crate) fn drain(&mut self, partitions: u32) -> Result<Vec<Output>, StoreError> {
-        let mut outputs = Vec::new();
-        let rest = self.sums.drain_sorted().into_iter().map(|(key, report)| Part::Report(key, report));
-        for part in std::mem::take(&mut self.before).into_iter().chain(rest) {
+    /// Takes out what is to be staged: resets, each to every partition, and sums in the order of their keys.
+    pub(crate) fn drain(&mut self, partitions: u32) -> Vec<StagedSum> {
+        let (before, rest) = (std::mem::take(&mut self.before), self.sums.drain_sorted());
+        let mut staged = Vec::with_capacity(before.len() + rest.len());
+        let rest = rest.into_iter().map(|(key, report)| Part::Report(key, report));
+        for part in before.into_iter().chain(rest) {
             match part {
                 Part::Report(key, report) => {
-                    let parts = split(report);
-                    for (key, part) in std::iter::repeat_n(report_key(&key), parts.len()).zip(parts) {
-                        let record_time = part.record_time;
-                        let value = SwarmRecord::Report(part).encode()?;
-                        outputs.push(output(Destination::SwarmCounts, key, value, record_time));
+                    let bytes = report_key(&key);
+                    let mut stage = |key, bytes, report: SwarmReport| {
+                        let timestamp_ms = report.record_time.0;
+                        let sum = Sum::Report(key, report);
+                        staged.push(StagedSum { destination: Destination::SwarmCounts, key: bytes, sum, timestamp_ms });
+                    };
+                    if is_large(&report) {
+                        for part in split(report) {
+                            stage(key.clone(), bytes.clone(), part);
+                        }
+                    } else {
+                        stage(key, bytes, report);
                     }
                 }
                 Part::Reset(floor, record_time) => {
-                    let (key, value) = (reset_key(&floor), SwarmRecord::Reset(floor.time).encode()?);
-                    for partition in 0..partitions {
-                        outputs.push(output(Destination::SwarmPartition { partition }, key.clone(), value.clone(), record_time));
-                    }
+                    let of = |partition| StagedSum {
+                        destination: Destination::SwarmPartition { partition },
+                        key: reset_key(&floor),
+                        sum: Sum::Reset(floor.time),
+                        timestamp_ms: record_time.0,
+                    };
+                    staged.extend((0..partitions).map(of));
                 }
             }
         }
-        Ok(outputs)
+        staged
     }
 }
 
-fn output(destination: Destination, key: Vec<u8>, value: Vec<u8>, record_time: EventTime) -> Output {
-    Output { destination, key, value: Some(value), headers: Headers::default(), timestamp_ms: record_time.0 }
+const fn bytes_of(entry: &SwarmEntry) -> usize {
+    entry.session_id.len() + entry.agent_id.len() + ENTRY_BYTES
 }
 
-/// A report of many agents as several: a record too large would never be written, and what they add up to is the same.
+/// Whether a record of it would be too large to be written.
+fn is_large(report: &SwarmReport) -> bool {
+    report.entries.iter().map(bytes_of).sum::<usize>() >= REPORT_BYTES
+}
+
+/// A report of many agents as several: what they add up to is the same.
 fn split(report: SwarmReport) -> Vec<SwarmReport> {
-    let bytes_of = |entry: &SwarmEntry| entry.session_id.len() + entry.agent_id.len() + ENTRY_BYTES;
-    if report.entries.iter().map(bytes_of).sum::<usize>() < REPORT_BYTES {
-        return vec![report];
-    }
-    let SwarmReport { tool, recipe, record_time, entries, .. } = report;
-    let part = |entries| SwarmReport { tool: tool.clone(), recipe: recipe.clone(), record_time, entries, used: None };
+    let SwarmReport { tool, recipe, record_time, entries, used, spawned } = report;
+    let part =
+        |entries| SwarmReport { tool: tool.clone(), recipe: recipe.clone(), record_time, entries, used: None, spawned: None };
     let (mut parts, mut current, mut bytes) = (Vec::new(), Vec::new(), 0);
     for entry in entries {
         bytes += bytes_of(&entry);
@@ -110,13 +130,17 @@ fn split(report: SwarmReport) -> Vec<SwarmReport> {
     if !current.is_empty() {
         parts.push(part(current));
     }
+    // What is of no entry stands once.
+    if let Some(first) = parts.first_mut() {
+        (first.used, first.spawned) = (used, spawned);
+    }
     parts
 }
 
 #[cfg(test)]
 mod tests {
     use loopwarden_core::engine::IdentityRecipe;
-    use loopwarden_core::identity::CallRules;
+    use loopwarden_core::identity::{CallRules, Hash128};
 
     use super::*;
 
@@ -135,11 +159,14 @@ mod tests {
             record_time: EventTime(9),
             entries: (0..5_000).map(entry).collect(),
             used: None,
+            spawned: None,
         };
+        assert!(is_large(&report));
         let parts = split(report.clone());
         assert!(parts.len() > 5);
         for part in &parts {
-            assert!(SwarmRecord::Report(part.clone()).encode().unwrap().len() < 2 * REPORT_BYTES);
+            let key = SwarmCallKey::Fleet { tenant: String::new(), fingerprint: Hash128::NONE };
+            assert!(Sum::Report(key, part.clone()).encode().unwrap().len() < 2 * REPORT_BYTES);
         }
         assert_eq!(parts.into_iter().flat_map(|part| part.entries).collect::<Vec<_>>(), report.entries);
     }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use loopwarden_core::engine::{SEPARATOR, SubjectKey};
+use loopwarden_core::engine::{Head, SEPARATOR, SubjectKey};
 use loopwarden_core::event::{Stage, StopScope, TaskId};
 use loopwarden_core::limits::HTTP_ROWS_MAX;
 use loopwarden_log::Log;
@@ -50,7 +50,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let prefix = match scope {
             StopScope::Session => session::agents_prefix(Some(tenant), name),
             StopScope::All => String::new(),
-            StopScope::Agent | StopScope::Swarm | StopScope::Tenant => format!("{tenant}{SEPARATOR}"),
+            StopScope::Agent | StopScope::Tree | StopScope::Swarm | StopScope::Tenant => format!("{tenant}{SEPARATOR}"),
         };
         let (mut found, mut looked_at, mut failed) = (Matching::default(), 0, None);
         for id in self.tasks.running_ids().into_iter().filter(|id| id.stage == Stage::Session) {
@@ -62,8 +62,9 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 looked_at += 1;
                 let is_meant = match (scope, session::subject_of(key)) {
                     (StopScope::Agent, Some(SubjectKey::Agent { agent_id, .. })) => agent_id == *name,
-                    (StopScope::Swarm, Some(_)) => match session::decode_head(value) {
-                        Ok((head, _)) => *head.swarm_id == **name,
+                    (StopScope::Swarm | StopScope::Tree, Some(of)) => match session::decode_head(value) {
+                        Ok((head, _)) if *scope == StopScope::Swarm => *head.swarm_id == **name,
+                        Ok((head, _)) => is_in_tree(&head, &of, name),
                         Err(error) => {
                             failed = Some(error);
                             return ControlFlow::Break(());
@@ -77,4 +78,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         }
         failed.map_or(Ok(found), Err)
     }
+}
+
+fn is_in_tree(head: &Head, of: &SubjectKey, name: &str) -> bool {
+    matches!(of, SubjectKey::Agent { session_id, agent_id, .. } if head.is_in_tree(session_id, agent_id, name))
 }

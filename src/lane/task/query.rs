@@ -1,10 +1,14 @@
 //! Questions to a lane about committed state, and the answers.
 
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use loopwarden_core::engine::{Session, SubjectKey, SwarmCounter};
-use loopwarden_core::event::TaskId;
+use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_state::{Position, StoreError};
+
+use crate::task::budgeted::{BudgetView, Spender};
+use crate::task::listing::{Listed, Listing, Places};
 
 /// What a task is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +93,26 @@ pub enum Ask {
     },
     /// Whom operators stop, as far as its tasks hold them: their state rows; at most [`HTTP_ROWS_MAX`](loopwarden_core::limits::HTTP_ROWS_MAX).
     Stops(SyncSender<Result<Vec<Standing>, StoreError>>),
+    /// Row keys of the stops in force at a time, as far as its tasks hold them.
+    Stopped {
+        now: EventTime,
+        reply: SyncSender<Result<Vec<String>, StoreError>>,
+    },
+    /// Budgets that agents count in, as far as its tasks hold them.
+    Budgets {
+        spenders: Arc<Vec<Spender>>,
+        now: EventTime,
+        /// Where the answer of this lane goes.
+        reply: SyncSender<Result<Vec<BudgetView>, StoreError>>,
+    },
+    /// A slice of its sessions.
+    Sessions {
+        listing: Arc<Listing>,
+        /// Where to go on; none: from the beginning.
+        from: Option<Arc<Places>>,
+        /// Where the answer of this lane goes.
+        reply: SyncSender<Result<Vec<Listed>, StoreError>>,
+    },
     /// How many agents of its tasks a stop would bind.
     Matching {
         subject: SubjectKey,

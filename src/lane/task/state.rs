@@ -14,6 +14,9 @@ use crate::task::stops::Stops;
 use crate::task::timers::TimerQueue;
 use crate::task::uncommitted::{Uncommitted, Versioned};
 
+/// In the place of a policy's hash: a comparison of budgets has not come to its end, so whoever goes on begins it anew.
+const HALF_COMPARED: [u8; 32] = [0xff; 32];
+
 /// A task in a state. Only [`Running`] processes records.
 #[derive(Debug)]
 pub struct Task<S> {
@@ -117,15 +120,17 @@ impl Task<Running> {
     /// A policy decides from the next record on; where another one did before, the log says so with the place.
     pub(crate) fn adopt(&mut self, policy: &Policy) {
         let (hash, before) = (policy.hash.0, self.state.now.policy_sha256);
+        let is_other = before != hash && before != [0; 32];
+        let compares = is_other && self.id.stage == Stage::Swarm;
         // Also of what a rewind goes back to: the records are judged by the policy of the day they are read.
         for position in [&mut self.state.committed, &mut self.state.now] {
             if position.policy_sha256 != hash {
-                position.policy_sha256 = hash;
+                position.policy_sha256 = if compares { HALF_COMPARED } else { hash };
                 position.policy_since = position.next_offset.0;
             }
         }
-        if before != hash && before != [0; 32] {
-            self.state.compares_budgets = Versioned::new((self.id.stage == Stage::Swarm).then(Vec::new));
+        if is_other {
+            self.state.compares_budgets = Versioned::new(compares.then(Vec::new));
             tracing::info!(task = %self.id, next = %self.state.next(), policy = %policy.hash, profile = policy.profile,
                 "another policy is in force");
         }
@@ -146,6 +151,12 @@ impl Task<Draining> {
 }
 
 impl Running {
+    /// The budgets are those of a policy. A rewind takes that back with what was compared.
+    pub(crate) fn end_comparison(&mut self, policy: &Policy) {
+        *self.compares_budgets = None;
+        self.now.policy_sha256 = policy.hash.0;
+    }
+
     /// Whether the next commit has anything to say about it.
     pub(crate) fn is_touched(&self) -> bool {
         self.is_unwritten

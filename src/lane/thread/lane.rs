@@ -14,10 +14,11 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use loopwarden_core::engine::SessionEngine;
-use loopwarden_core::event::{Reason, TaskId};
+use loopwarden_core::event::{Reason, Record, TaskId};
 use loopwarden_core::limits::POLL_RECORDS_MAX;
 use loopwarden_core::policy::Policy;
 use loopwarden_log::{Flow, Log, LogError, LogEvent};
+use loopwarden_state::report::Sum;
 use loopwarden_state::{Position, StateStore};
 
 use crate::commit::pacing::CommitPacing;
@@ -33,7 +34,6 @@ use crate::sums::sources::SourcePacing;
 use crate::task::lease::Leases;
 use crate::task::query::Ask;
 use crate::task::tasks::Tasks;
-use crate::task::uncommitted::Versioned;
 use crate::thread::exit::Exit;
 use crate::thread::health::Health;
 use crate::thread::pace::Keeping;
@@ -270,18 +270,27 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let is_feeding = *phase == Phase::Feeding;
         let mut is_cut = false;
         let mut taken = 0_usize;
-        let event = log.poll(wait, &mut |id, record| {
+        let mut take = |id, record: &Record<'_>, sum: Option<&Sum>| {
             if !is_feeding {
                 // Paused tasks deliver nothing; a record already on its way is read again after the seek.
                 work.strayed += 1;
                 return Flow::Continue;
             }
-            let flow = work.record(tasks, id, record);
+            let flow = work.record(tasks, id, record, sum);
             taken += 1;
             let is_due = taken.is_multiple_of(RECORDS_PER_LOOK) && work.overlay.command_waits && pacing.is_over(clock);
             is_cut = flow == Flow::Stop || is_due;
             if is_cut { Flow::Stop } else { Flow::Continue }
+        };
+        let mut flow = Flow::Continue;
+        let sums = log.poll_sums(&mut |id, record, sum| {
+            flow = take(id, record, Some(sum));
+            flow
         });
+        let event = match flow {
+            Flow::Continue => log.poll(wait, &mut |id, record| take(id, record, None)),
+            Flow::Stop => Ok(LogEvent::Records(sums)),
+        };
         if let Ok(LogEvent::Records(records)) = event {
             pacing.polled(is_cut || records >= POLL_RECORDS_MAX);
             work.overlay.command_waits |= records > 0 && log.is_awaited();
@@ -365,8 +374,9 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 tracing::error!(task = %id, "comparing budgets with another policy panicked; each is compared when it is used next");
                 self.stats.panics += 1;
                 self.rewind(clock)?;
-                if let Some(task) = self.tasks.get_mut(id) {
-                    task.compares_budgets = Versioned::default();
+                let Self { work, tasks, .. } = self;
+                if let Some(task) = tasks.get_mut(id) {
+                    task.end_comparison(work.machine.policy());
                 }
                 Ok(())
             }

@@ -1,11 +1,10 @@
 //! `answer`: what a person makes of the commands of an episode, sent to wherever events go.
 
-use loopwarden_core::event::EventTime;
+use loopwarden_core::event::{EventTime, Judged};
 use loopwarden_lab::report::plain;
 use loopwarden_log::clock;
-use serde_json::json;
 
-use crate::acts::span_ms;
+use crate::acts::{Act, LoopAddress, span_ms};
 use crate::cli::args::{AnswerArgs, LogArgs};
 use crate::cli::shared::act::{EVENTS, actor, usage};
 use crate::cli::shared::ask::RunningProcess;
@@ -36,27 +35,21 @@ pub(super) fn run(args: &AnswerArgs, log: &LogArgs) -> Outcome {
 
 fn event(args: &AnswerArgs) -> Result<String, Failure> {
     let now = EventTime(clock::now_ms());
-    let (answer, until) = match &args.span {
+    let judged = match &args.span {
         Some(span) => {
-            let span_ms =
-                span_ms(span).ok_or_else(|| usage(&format!("--allow {span:?} is no span: as 90s, 30m, 2h, at most 7d")))?;
-            ("allow", Some(now.plus_ms(span_ms).to_rfc3339()))
+            let why = || usage(&format!("--allow {span:?} is no span: as 90s, 30m, 2h, at most 7d"));
+            Judged::Allowed(now.plus_ms(span_ms(span).ok_or_else(why)?))
         }
-        None if args.right => ("right", None),
-        None => ("false_alarm", None),
+        None if args.right => Judged::Right,
+        None => Judged::FalseAlarm,
     };
-    let event = json!({
-        "id": format!("answer-{}-{}", now.0, std::process::id()),
-        "kind": "answer",
-        "time": now.to_rfc3339(),
-        "tenant": args.tenant,
-        "session_id": args.session,
-        "agent": args.agent.as_ref().map(|agent| json!({ "id": agent })),
-        "episode": args.episode,
-        "answer": answer,
-        "until": until,
-        // A process with a log of its own writes who it knows instead.
-        "labels": actor().map(|actor| json!({ "actor": actor })),
-    });
-    Ok(event.to_string())
+    let of = LoopAddress {
+        tenant: args.tenant.clone(),
+        session_id: args.session.clone(),
+        agent_id: args.agent.clone(),
+        episode: args.episode.clone(),
+    };
+    // A process with a log of its own writes who it knows instead.
+    let (id, actor) = (format!("answer-{}-{}", now.0, std::process::id()), actor());
+    Ok(of.answer(&Act { id: &id, at: now, actor: actor.as_deref(), reason: None }, judged).to_string())
 }

@@ -4,16 +4,16 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::cli::args::{
-    AnswerArgs, CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, FitArgs, HealthcheckArgs, InspectCommand, LogArgs, MannerArgs,
-    MapArgs, PlainFormat, ReleaseArgs, ReplayArgs, ResetCommand, RunArgs, SchemaCommand, StopArgs, TestArgs, TopicsCommand,
-    TuneArgs,
+    AnswerArgs, CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, FitArgs, HealthcheckArgs, InspectCommand, LabelsArgs, LearnArgs,
+    LogArgs, MannerArgs, MapArgs, PlainFormat, ReleaseArgs, ReplayArgs, ResetCommand, RunArgs, SchemaCommand, StopArgs, TestArgs,
+    TopicsCommand, TuneArgs,
 };
 use crate::cli::doctor::DoctorArgs;
 use crate::cli::guard::GuardArgs;
 use crate::cli::hook::HookCommand;
 use crate::cli::init::InitArgs;
 use crate::cli::mcp_proxy::McpProxyArgs;
-use crate::cli::watch::{TailArgs, TopArgs};
+use crate::cli::watch::{SessionsArgs, TailArgs, TopArgs};
 use crate::cli::webhook::WebhookCommand;
 
 const EXAMPLES: &str = "\
@@ -92,6 +92,10 @@ What detectors have placed stays as it is beneath: `release`, or the end, restor
     Release(ReleaseArgs),
     /// Answer the commands of an episode: right, a false alarm, or allowed for a while
     Answer(AnswerArgs),
+    /// Print what people answered as labels, for fit, tune and replay
+    Labels(LabelsArgs),
+    /// Move the weights of evidence by what people answered, and write a policy if that is better
+    Learn(LearnArgs),
     /// Fit the weights of evidence on labelled sessions, and write a policy
     Fit(FitArgs),
     /// Sweep thresholds over a grid: loops found against false alarms
@@ -109,6 +113,8 @@ What detectors have placed stays as it is beneath: `release`, or the end, restor
     Tail(TailArgs),
     /// Show who loops now, the dearest first, from a running process
     Top(TopArgs),
+    /// List sessions of a running process by what they cost, call or loop: all, or those that loop, are blocked or stopped
+    Sessions(SessionsArgs),
     /// Print, create or compare the topics
     Topics {
         /// What to do with them.

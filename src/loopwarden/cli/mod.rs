@@ -8,13 +8,13 @@ pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod explain;
-pub mod fit;
 mod grow;
 pub mod guard;
 pub mod healthcheck;
 pub mod hook;
 pub mod init;
 pub mod inspect;
+pub mod learning;
 pub mod map;
 pub mod mcp_proxy;
 pub mod operate;
@@ -92,13 +92,16 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Stop(args) => operate::stop(args, log),
         Command::Release(args) => operate::release(args, log),
         Command::Answer(args) => answer::run(args, log),
-        Command::Fit(args) => fit::run(args, log),
+        Command::Labels(args) => learning::labels::run(args, log),
+        Command::Learn(args) => learning::learn::run(args, log),
+        Command::Fit(args) => learning::fit::run(args, log),
         Command::Tune(args) => tune::run(args, log),
         Command::Test(args) => test::run(args),
         Command::Check(args) => check::run(args, log),
         Command::Doctor(args) => doctor::run(args, log),
         Command::Tail(args) => watch::tail::run(args, log),
         Command::Top(args) => watch::top::run(args, log),
+        Command::Sessions(args) => watch::sessions::run(args, log),
         Command::Topics { command } => topics::run(command, log),
         Command::Webhook { command } => webhook::run(command, log),
         Command::Map(args) => map::run(args),

@@ -85,8 +85,8 @@ pub fn release(args: &ReleaseArgs, log: &LogArgs) -> Outcome {
 }
 
 fn target(whom: &WhomArgs) -> Target {
-    let WhomArgs { session, agent, swarm, tenant, all } = whom;
-    let names = [(StopScope::Session, session), (StopScope::Agent, agent), (StopScope::Swarm, swarm)];
+    let WhomArgs { session, agent, tree, swarm, tenant, all } = whom;
+    let names = [(StopScope::Session, session), (StopScope::Agent, agent), (StopScope::Tree, tree), (StopScope::Swarm, swarm)];
     let narrow = names.into_iter().find_map(|(scope, name)| Some((scope, name.clone()?)));
     let wide = if *all { StopScope::All } else { StopScope::Tenant };
     let (scope, name) = narrow.unwrap_or((wide, String::new()));
@@ -113,6 +113,7 @@ fn request(target: &Target) -> Map<String, Value> {
     let name = match target.scope {
         StopScope::Session => "session_id",
         StopScope::Agent => "agent_id",
+        StopScope::Tree => "root_id",
         StopScope::Swarm => "swarm_id",
         StopScope::Tenant | StopScope::All => return fields,
     };

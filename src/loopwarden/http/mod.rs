@@ -20,11 +20,13 @@ mod shared;
 mod views;
 
 pub use access::door::Door;
+pub use access::link_rights::{AnswerLinks, LinkRights};
 pub use access::principal::{Principals, Role, Roles};
 pub use access::token::Token;
 pub use backlog::{Backlog, BacklogLimits, tenant_of};
 pub use listener::endpoint::Endpoint;
 pub use listener::metrics::Answered;
 pub use listener::server::{Options, Server, StartError};
+pub use shared::TopicWriter;
 pub use views::pages::PAGES;
 pub use views::process_status::{Probe, ProcessStatus, Unanswered};

@@ -11,17 +11,17 @@ use crate::http::access::gate::gate;
 use crate::http::access::principal::{Role, Roles};
 use crate::http::access::rule::RouteRule;
 pub use crate::http::access::rule::{Access, Group};
-use crate::http::intake::{events, export, hooks, otlp, stops};
+use crate::http::intake::{answers, events, export, hooks, links, otlp, stops};
 use crate::http::listener::metrics::OTHER;
 use crate::http::shared::{Process, Shared, Sidecar};
-use crate::http::views::{admin, commands, page, pages, sidecar, state};
+use crate::http::views::{admin, commands, page, pages, sessions, sidecar, state};
 use crate::http::{answer, check};
 
 /// Reports and asks.
 const SOURCE: Access = Access::Tenant(Roles::of(&[Role::Source]));
 /// Reports, or resets: what an event is decides which of them it needs.
 const SENDER: Access = Access::Tenant(Roles::of(&[Role::Source, Role::Operator]));
-/// Stops and releases agents of his tenants.
+/// Stops and releases agents of his tenants, and answers commands about them.
 const ACTOR: Access = Access::Tenant(Roles::of(&[Role::Operator]));
 /// Reads what is of his tenants.
 const READER: Access = Access::Tenant(Roles::of(&[Role::Reader]));
@@ -72,7 +72,7 @@ const fn route(method: &'static str, path: &'static str, access: Access, group: 
 
 /// The table.
 #[rustfmt::skip]
-pub const ROUTES: [Route; 37] = [
+pub const ROUTES: [Route; 41] = [
     route("GET", "/", OVERSEER, Group::Admin, Run(|| get(page::page))),
     route("GET", "/livez", Access::Open, Group::Probe, Run(|| get(admin::livez))),
     route("GET", "/readyz", Access::Open, Group::Probe, Run(|| get(admin::readyz))),
@@ -90,6 +90,7 @@ pub const ROUTES: [Route; 37] = [
     route("GET", "/overview", OVERSEER, Group::Admin, Run(|| get(admin::overview))),
     route("GET", "/tasks", OVERSEER, Group::Admin, Run(|| get(admin::tasks))),
     route("GET", "/tasks/{stage}/{partition}", OVERSEER, Group::Admin, Run(|| get(admin::task))),
+    route("GET", "/sessions", LOOKER, Group::Admin, Run(|| get(sessions::get))),
     route("GET", "/sessions/{id}", LOOKER, Group::Admin, Run(|| get(state::session))),
     route("GET", "/swarms/{id}", LOOKER, Group::Admin, Run(|| get(state::swarm))),
     route("POST", "/v1/events", SENDER, Group::Events, Run(|| post(events::post))),
@@ -100,6 +101,9 @@ pub const ROUTES: [Route; 37] = [
     route("GET", "/v1/stops", LOOKER, Group::Admin, Run(|| get(stops::get))),
     route("POST", "/v1/stops", ACTOR, Group::Admin, Run(|| post(stops::post))),
     route("DELETE", "/v1/stops", ACTOR, Group::Admin, Run(|| delete(stops::delete))),
+    route("POST", "/v1/answers", ACTOR, Group::Admin, Run(|| post(answers::post))),
+    route("GET", "/a/{token}", Access::Link, Group::Open, Run(|| get(links::show))),
+    route("POST", "/a/{token}", Access::Link, Group::Open, Run(|| post(links::act))),
     route("GET", "/v1/commands", READER, Group::Commands, Run(|| get(commands::get))),
     route("GET", "/v1/state/{session_id}", READER, Group::Commands, Run(|| get(state::rows))),
     route("POST", "/v1/check", SOURCE, Group::Checks, Both(|| post(check::post))),

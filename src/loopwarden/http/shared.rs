@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use loopwarden_log::LogError;
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedReader, Feed};
 use loopwarden_sources::mapping::Mapping;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::http::access::door::Door;
+use crate::http::access::link_rights::AnswerLinks;
 use crate::http::access::rate::Rates;
 use crate::http::answer;
 use crate::http::answer::Refusal;
@@ -23,6 +25,11 @@ use crate::input_quality::InputQuality;
 pub(crate) const READS: usize = 8;
 /// Appends to it at once.
 pub(crate) const APPENDS: usize = 8;
+/// Acts on their way to a topic at once.
+pub(crate) const ACTS: usize = 2;
+
+/// Writes one event to the topic of events under its key, and waits until brokers have it.
+pub type TopicWriter = Arc<dyn Fn(&str, &[u8]) -> Result<(), LogError> + Send + Sync>;
 
 /// What the routes of every listener share.
 pub(crate) struct Shared {
@@ -60,7 +67,12 @@ pub(crate) struct Process {
     pub(crate) status: Arc<dyn ProcessStatus>,
     pub(crate) mapping: Option<Mapping>,
     pub(crate) embedded: Option<Embedded>,
+    /// With Kafka, what writes acts to the topic of events.
+    pub(crate) topic_writer: Option<TopicWriter>,
+    /// Links that are taken, if there are any.
+    pub(crate) links: Option<AnswerLinks>,
     pub(crate) topic: String,
+    pub(crate) acts: Arc<Semaphore>,
     pub(crate) asks: Arc<Semaphore>,
     /// Open streams and long polls.
     pub(crate) streams: Arc<Semaphore>,
@@ -72,6 +84,13 @@ impl Process {
     /// The process has no log of its own.
     pub(crate) fn log(&self) -> Result<&Embedded, Refusal> {
         self.embedded.as_ref().ok_or_else(|| answer::embedded_only().into())
+    }
+
+    /// # Errors
+    /// Nothing takes what people do.
+    pub(crate) fn expect_acts(&self) -> Result<(), Refusal> {
+        let is_taken = self.embedded.is_some() || self.topic_writer.is_some();
+        is_taken.then_some(()).ok_or_else(|| answer::embedded_only().into())
     }
 
     /// A place among the open streams; `message` is for those to whom there is none.

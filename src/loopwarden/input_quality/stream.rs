@@ -10,7 +10,10 @@ const EVENTS_MIN: u64 = 100;
 /// One in so many is more than a slip.
 const SHARE: u64 = 100;
 
-/// What a running process says once, when it is so: W0301 to W0303, W0305. `partitions` of the events, where they are known.
+/// Agents that are started before a missing parent is worth a word.
+const SPAWNS_MIN: u64 = 20;
+
+/// What a running process says once, when it is so: W0301 to W0303, W0305, W0309. `partitions` of the events, where they are known.
 pub(crate) fn of_stream(stats: &Stats, partitions: Option<u32>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let [calls, _, both, ..] = stats.events;
@@ -47,6 +50,7 @@ pub(crate) fn of_stream(stats: &Stats, partitions: Option<u32>) -> Vec<Diagnosti
     if events >= EVENTS_MIN {
         found.extend(in_seconds(stats));
     }
+    found.extend(without_parents(stats));
     found
 }
 
@@ -70,6 +74,7 @@ pub(crate) fn of_input(stats: &Stats) -> Vec<String> {
         warnings.push("no event says when it happened: windows and rates mean nothing here".to_owned());
     }
     warnings.extend(in_seconds(stats).map(|told| told.to_string()));
+    warnings.extend(without_parents(stats).map(|found| found.to_string()));
     warnings
 }
 
@@ -81,6 +86,13 @@ fn in_seconds(stats: &Stats) -> Option<Diagnostic> {
             format!("{} of {} events say they are of January or February 1970", grouped(stats.in_seconds), grouped(events)),
         )
         .help("`time` is in milliseconds since 1970, or RFC 3339; of times in seconds, windows of a minute hold hours")
+    })
+}
+
+fn without_parents(stats: &Stats) -> Option<Diagnostic> {
+    (stats.spawns >= SPAWNS_MIN && stats.joined == 0).then(|| {
+        Diagnostic::new("W0309", format!("{} calls start agents, and no event names a root or a parent", grouped(stats.spawns)))
+            .help("give agent.root_id or agent.parent_id: without them a tree is only the session that starts agents")
     })
 }
 
@@ -143,6 +155,12 @@ mod tests {
         );
         stats.events[2] = 101;
         assert_eq!(codes(&stats, 1), [""; 0]);
+    }
+
+    #[test]
+    fn agents_that_start_agents_without_a_parent_are_found() {
+        let of = |spawns, joined| codes(&Stats { spawns, joined, ..Stats::default() }, 1);
+        assert_eq!((of(20, 0), of(19, 0), of(20, 1)), (vec!["W0309"], vec![], vec![]));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //!
 //! Both make things end, for good. So neither follows a wall clock that jumps ahead before the monotonic one has agreed with it.
 
-use std::io;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -10,6 +9,8 @@ use std::time::Duration;
 use loopwarden_log::clock::Stopwatch;
 use loopwarden_log::embedded::{EmbeddedBroker, Retention};
 use loopwarden_log::{LogError, SteadyClock, clock};
+
+use crate::failure::Failure;
 
 /// Between two ticks. The row of a verdict in a silent partition outlives its time by as much, and by the lateness that is allowed.
 const TICK_EVERY: Duration = Duration::from_secs(10);
@@ -74,12 +75,12 @@ impl Housekeeping {
     /// Starts it.
     ///
     /// # Errors
-    /// The thread could not be started, or the log cannot be read.
-    pub(super) fn start(broker: EmbeddedBroker, retention_ms: i64) -> io::Result<Self> {
+    /// The thread could not be started, or the log cannot be read or written.
+    pub(super) fn start(broker: EmbeddedBroker, retention_ms: i64) -> Result<Self, Failure> {
         let (stop, stopped) = sync_channel::<()>(1);
         let since = Stopwatch::start();
         let now = move || (clock::now_ms(), u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX));
-        let mut upkeep = Upkeep::new(&broker, retention_ms, now()).map_err(io::Error::other)?;
+        let mut upkeep = Upkeep::new(&broker, retention_ms, now())?;
         let thread = std::thread::Builder::new().name("upkeep".to_owned()).spawn(move || {
             while stopped.recv_timeout(TICK_EVERY) == Err(RecvTimeoutError::Timeout) {
                 for error in upkeep.turn(&broker, now()) {

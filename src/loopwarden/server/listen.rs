@@ -1,16 +1,21 @@
 //! The listener of the running process, and what to try first.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use loopwarden_kafka::producers::writer::Writer;
 use loopwarden_log::clock;
 use loopwarden_settings::{Config, LocalClients, same_token};
 use loopwarden_sources::mapping::Mapping;
+use loopwarden_webhook::AnswerKind;
 
 use crate::failure::Failure;
-use crate::http::{Door, Options, Principals, Roles, Server, StartError, Token};
+use crate::http::{AnswerLinks, Door, LinkRights, Options, Principals, Roles, Server, StartError, Token, TopicWriter};
+use crate::server::kafka_options::kafka_options;
 use crate::server::state::ServerState;
+use crate::server::webhooks;
 
 /// Who is let in, as the settings have it.
 ///
@@ -38,6 +43,31 @@ pub fn door(config: &Config) -> Result<Door, Failure> {
     Ok(Door::new(principals, config.http.local))
 }
 
+/// Links by which people answer, where the settings name a secret.
+///
+/// # Errors
+/// E0202: its file cannot be read, or the secret is none.
+fn links(config: &Config) -> Result<Option<AnswerLinks>, Failure> {
+    let Some(key) = webhooks::link_key(config)? else { return Ok(None) };
+    let rights = config.webhook.iter().map(|webhook| {
+        let answers = webhook.links().filter_map(AnswerKind::from_name).collect();
+        (webhook.name.clone(), LinkRights { answers, tenant: webhook.tenant.clone() })
+    });
+    Ok(Some(AnswerLinks { key, webhooks: rights.collect::<BTreeMap<_, _>>() }))
+}
+
+/// What writes acts of people to the topic of events. They are rare: each has a client of its own, which no failure outlives.
+fn topic_writer(config: &Config) -> Result<Option<TopicWriter>, Failure> {
+    let Some(kafka) = &config.kafka else { return Ok(None) };
+    let options = kafka_options(config, kafka, 0)?;
+    let write: TopicWriter = Arc::new(move |key: &str, event: &[u8]| {
+        let writer = Writer::new(&options)?;
+        writer.write(&options.topics.input, None, key.as_bytes(), Some(event))?;
+        writer.flush()
+    });
+    Ok(Some(write))
+}
+
 /// Starts to listen.
 ///
 /// # Errors
@@ -52,6 +82,8 @@ pub(super) fn start(
         door,
         mapping,
         embedded: state.broker.clone(),
+        topic_writer: topic_writer(config)?,
+        links: links(config)?,
         event_bytes_max: config.limits.record_bytes_max,
         topic: state.facts.topic.clone(),
         quality: Arc::clone(&state.quality),

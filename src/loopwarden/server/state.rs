@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use loopwarden_core::engine::SubjectKey;
-use loopwarden_core::event::{Reason, partition_of};
+use loopwarden_core::event::{EventTime, Reason, partition_of};
 use loopwarden_core::policy::{Detector, Policy};
 use loopwarden_lane::{
-    AgentView, Ask, Clock as _, CounterView, LaneHandle, Matching, Numbered, Recent, Standing, SystemClock, TaskState, TaskView,
+    AgentView, Ask, BudgetView, Clock as _, CounterView, LaneHandle, Listed, Listing, Matching, Numbered, Places, Recent,
+    Spender, Standing, SystemClock, TaskState, TaskView,
 };
 use loopwarden_log::clock;
 use loopwarden_log::clock::{Deadline, Stopwatch};
@@ -24,6 +25,7 @@ use crate::input_quality::{InputQuality, Row};
 use crate::server::intakes;
 use crate::server::status::{NOTHING_CONSUMED, SILENT_AFTER, Sum};
 use crate::server::webhooks;
+use crate::telemetry::bill;
 use crate::telemetry::guard::GuardReport;
 use crate::telemetry::logging::LogControl;
 use crate::telemetry::metrics;
@@ -32,6 +34,8 @@ use crate::telemetry::metrics;
 const TURN_MS_MAX: u64 = 20_000;
 /// Wait for the lanes' answers.
 const ASK_WAIT: Duration = Duration::from_secs(2);
+/// Sessions that one request looks at, a slice after the other. The answer says where there are more.
+const SESSIONS_LOOKED_AT_MAX: u64 = 200_000;
 
 /// What does not change while the process runs.
 pub(super) struct Facts {
@@ -326,6 +330,7 @@ impl ProcessStatus for ServerState {
             "commands": { "nudge": nudges, "block": blocks, "unblock": unblocks },
             "detections": by_detector(&stats.detections),
             "acks": acks,
+            "bill": bill::shown(stats),
             "input": self.input(&sum),
             "tasks": { "all": sum.tasks, "running": sum.running, "poisoned": sum.poisoned.len() },
             "lag_records": sum.lag_records,
@@ -370,6 +375,28 @@ impl ProcessStatus for ServerState {
         let of_lanes = self.ask_all(Ask::Stops)?;
         let more = of_lanes.iter().any(|found| found.more);
         Ok(Standing { rows: of_lanes.into_iter().flat_map(|found| found.rows).collect(), more })
+    }
+
+    fn budgets(&self, spenders: Vec<Spender>, now: EventTime) -> Result<Vec<BudgetView>, Unanswered> {
+        let spenders = Arc::new(spenders);
+        self.ask_all(|reply| Ask::Budgets { spenders: Arc::clone(&spenders), now, reply })
+    }
+
+    fn sessions(&self, mut listing: Listing) -> Result<Listed, Unanswered> {
+        let now = listing.now;
+        listing.stops = self.ask_all(|reply| Ask::Stopped { now, reply })?.into_iter().collect();
+        let listing = Arc::new(listing);
+        let (mut all, mut from) = (Listed::default(), None::<Arc<Places>>);
+        loop {
+            for found in self.ask_all(|reply| Ask::Sessions { listing: Arc::clone(&listing), from: from.clone(), reply })? {
+                all.add(found, &listing);
+            }
+            if all.next.is_empty() || all.looked_at >= SESSIONS_LOOKED_AT_MAX {
+                return Ok(all);
+            }
+            // Lanes judge between two slices.
+            from = Some(Arc::new(std::mem::take(&mut all.next)));
+        }
     }
 
     fn matching(&self, subject: &SubjectKey) -> Result<Matching, Unanswered> {

@@ -14,7 +14,8 @@ use loopwarden_log::{LogError, Output};
 use loopwarden_settings::{Config, Diagnostic, ExpiredCommand, WebhookConfig, WebhookFormat, WebhookStart, read_secret};
 use loopwarden_token::Way;
 use loopwarden_webhook::{
-    Chat, Client, EmbeddedSource, Format, Open, ReaderSlot, Secret, Source, Token, Webhook, WebhookReport, WebhookSettings,
+    AnswerKind, Chat, Client, EmbeddedSource, Format, LinkKey, Links, Open, ReaderSlot, Secret, Source, Token, Webhook,
+    WebhookReport, WebhookSettings,
 };
 
 use crate::failure::Failure;
@@ -55,11 +56,34 @@ pub(super) fn shown(reports: &[Arc<Mutex<WebhookReport>>]) -> Vec<WebhookReport>
 /// # Errors
 /// E0202.
 pub(crate) fn prepare(config: &Config) -> Result<Vec<Prepared>, Failure> {
-    let prepared = config.webhook.iter().enumerate().map(|(index, webhook)| prepared(index, webhook));
+    let key = link_key(config)?;
+    let prepared = config.webhook.iter().enumerate().map(|(index, webhook)| {
+        let links = key.clone().zip(config.http.public_url.clone()).map(|(key, public_url)| Links {
+            public_url,
+            key,
+            life_ms: config.http.link_ms_max,
+            answers: webhook.links().filter_map(AnswerKind::from_name).collect(),
+        });
+        prepared(index, webhook, links)
+    });
     Ok(prepared.collect::<Result<_, Diagnostic>>()?)
 }
 
-fn prepared(index: usize, webhook: &WebhookConfig) -> Result<Prepared, Diagnostic> {
+/// The secret that signs links, where the settings name one.
+///
+/// # Errors
+/// E0202, without the secret.
+pub(super) fn link_key(config: &Config) -> Result<Option<LinkKey>, Diagnostic> {
+    let Some(file) = &config.http.link_secret_file else { return Ok(None) };
+    let key = "http.link_secret_file";
+    let wrong = |cause: String| {
+        let message = format!("{key}: what {} holds {cause}", file.display());
+        Diagnostic::new("E0202", message).help("make one, as by: openssl rand -hex 32")
+    };
+    LinkKey::of(&read_secret(file, key)?).map(Some).map_err(wrong)
+}
+
+fn prepared(index: usize, webhook: &WebhookConfig, links: Option<Links>) -> Result<Prepared, Diagnostic> {
     let key = |name: &str| format!("webhook[{index}].{name}");
     let wrong = |name: &str, cause: String| Diagnostic::new("E0202", format!("{}: {cause}", key(name)));
     let url = webhook.target(index)?;
@@ -79,6 +103,7 @@ fn prepared(index: usize, webhook: &WebhookConfig) -> Result<Prepared, Diagnosti
         format: match webhook.format {
             WebhookFormat::Binary => Format::Binary,
             WebhookFormat::Structured => Format::Structured,
+            WebhookFormat::Otlp => Format::Otlp,
             WebhookFormat::Slack => Format::Chat(Chat::Slack),
             WebhookFormat::Teams => Format::Chat(Chat::Teams),
             WebhookFormat::Discord => Format::Chat(Chat::Discord),
@@ -88,6 +113,7 @@ fn prepared(index: usize, webhook: &WebhookConfig) -> Result<Prepared, Diagnosti
         tenant: webhook.tenant.clone(),
         drops_expired: webhook.expired == ExpiredCommand::Drop,
         token: webhook.token_file.clone().map(|file| Token { file, header: webhook.token_header.clone() }),
+        links,
         secret,
         ca_file: webhook.ca_file.clone(),
         way: Way::of(webhook.proxy.as_deref()),

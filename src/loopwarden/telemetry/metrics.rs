@@ -14,6 +14,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+use crate::telemetry::bill::saved;
 use crate::telemetry::guard::{GuardReport, ROWS};
 pub use crate::telemetry::snapshot::Snapshot;
 use crate::telemetry::snapshot::{STAGES, list};
@@ -65,6 +66,16 @@ const OWN: &[Row] = &[
     (Kind::Gauge, "policy_info", &["profile", "hash", "mode"], "The policy in force", |process| {
         let (profile, hash, mode) = process.policy.clone();
         vec![(vec![profile, hash, mode], Value::Number(1.0))]
+    }),
+    (
+        Kind::Gauge,
+        "saved_calls",
+        &["bound"],
+        "Calls that agents did not make in loops, by the control arm of a trial",
+        |process| saved(process, |saved| Some(saved.calls)),
+    ),
+    (Kind::Gauge, "saved_cost_usd", &["bound"], "Dollars that they did not spend there", |process| {
+        saved(process, |saved| saved.usd)
     }),
     (Kind::Gauge, "overlay_bytes", &["lane"], "Uncommitted work", |process| by_lane(process, |lane| lane.overlay_bytes as f64)),
     (Kind::Gauge, "lag_records", &["stage", "partition"], "Own position to last stable offset", |process| {
@@ -333,7 +344,9 @@ fn tasks(snapshot: &Snapshot) -> Samples {
 
 #[cfg(test)]
 mod tests {
+    use loopwarden_core::engine::{Watch, WatchedAgent};
     use loopwarden_core::event::{EventTime, NextOffset, TaskId};
+    use loopwarden_core::policy::{Arm, Detector};
     use loopwarden_lane::TaskView;
     use loopwarden_log::InputEnd;
     use loopwarden_state::Position;
@@ -362,6 +375,22 @@ mod tests {
         stats.detections[0][2] = 3;
         stats.obeyed[1][0] = 1;
         stats.swarm_late = 4;
+        // Fifty agents in each arm, which half of those of the treatment leave at once.
+        for at in 0..50 {
+            let arm = if at % 2 == 0 { Arm::Control } else { Arm::Treatment };
+            let calls = if at % 4 == 1 { 0 } else { 6 };
+            let watch = Watch::Over;
+            let detector = Detector::ExactRepeat;
+            stats.trial.note(&WatchedAgent {
+                detector,
+                arm,
+                was_getting_on: false,
+                calls,
+                micro_usd: calls * 500_000,
+                calls_outside: 1,
+                watch,
+            });
+        }
         let lane = LaneReport {
             stats,
             tasks: vec![TaskView { id, state: TaskState::Running, position: Some(position) }],
@@ -406,6 +435,11 @@ mod tests {
             "loopwarden_sessions_blocked{} 4",
             "loopwarden_swarm_counters{} 14",
             "loopwarden_limit_hits_total{limit=\"swarm_late\"} 8",
+            "loopwarden_trial_agents_total{detector=\"exact_repeat\",arm=\"control\",outcome=\"went_on\"} 50",
+            "loopwarden_trial_calls_total{detector=\"exact_repeat\",arm=\"control\"} 300",
+            "loopwarden_trial_cost_usd_total{detector=\"exact_repeat\",arm=\"control\"} 150",
+            "loopwarden_saved_calls{bound=\"low\"} ",
+            "loopwarden_saved_cost_usd{bound=\"high\"} ",
         ] {
             assert!(text.contains(line), "{line} in\n{text}");
         }

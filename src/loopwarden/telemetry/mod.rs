@@ -1,5 +1,6 @@
 //! What the process tells about itself: log lines, metrics.
 
+pub mod bill;
 pub mod guard;
 mod json;
 mod lag;

@@ -59,6 +59,7 @@ pub const PAGES: &[Page] = &[
     page("W0306", include_str!("../../docs/errors/W0306.md")),
     page("W0307", include_str!("../../docs/errors/W0307.md")),
     page("W0308", include_str!("../../docs/errors/W0308.md")),
+    page("W0309", include_str!("../../docs/errors/W0309.md")),
 ];
 
 /// The page of a code, in upper or lower case, with or without brackets: `E0102`, `e0102`, `error[E0102]`.

@@ -10,7 +10,7 @@ use crate::describe::entry::{Form, Leaf, Verbatim, range, settings, text, text_o
 use crate::layers::file;
 use crate::layers::tree::Value;
 use crate::messages::diagnostic::{BAD, Diagnostic};
-use crate::process::rules::{issuer, plain_name, proxy};
+use crate::process::rules::{issuer, plain_name, proxy, public};
 use crate::process::token;
 use crate::process::token::TokenConfig;
 use crate::process::webhook::WebhookConfig;
@@ -92,6 +92,12 @@ settings! {
         local: LocalClients = "own_user";
         /// mapping (TOML, loopwarden map) of what POST /v1/events gets and is no native event; without: that is refused
         mapping: Option<PathBuf> as "/etc/loopwarden/map.toml";
+        /// where browsers reach this process, with https, for links by which people answer messages of webhooks; needs link_secret_file
+        public_url: Option<String> as "https://loopwarden.example.com" where text(public);
+        /// file with the secret that signs these links, 32 characters at least, the same for all processes; another one ends every link
+        link_secret_file: Option<PathBuf> as "/run/secrets/link-secret";
+        /// ms that a link holds: a day, at most seven
+        link_ms_max: i64 = 86_400_000 where range(60_000..=7 * DAY_MS);
         /// ms; events for lanes that are further behind are refused (429); 0 = never; only without Kafka
         intake_lag_ms_max: u64 = 10_000 where range(0..=3_600_000);
         /// ms for which events of all senders together may wait to be judged; each has a share of it; 0 = no shares; only without Kafka

@@ -153,7 +153,11 @@ const TOKENS_MAX: usize = 64;
 
 /// Checks who may reach the listener.
 pub(crate) fn listener(reader: &mut Reader<'_>, config: Option<&Config>) {
-    let Some(Config { token: tokens, .. }) = config else { return };
+    let Some(Config { token: tokens, http, .. }) = config else { return };
+    let links = [("public_url", http.public_url.is_some()), ("link_secret_file", http.link_secret_file.is_some())];
+    if let [(set, true), (missing, false)] | [(missing, false), (set, true)] = links {
+        reader.bad(&format!("http.{set}"), format!("http.{set} is set, but http.{missing} is not"));
+    }
     if tokens.len() > TOKENS_MAX {
         let count = tokens.len();
         reader.bad("token", format!("there are {count} tables [[token]], but must not be more than {TOKENS_MAX}"));

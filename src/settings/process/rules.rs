@@ -45,6 +45,20 @@ pub(crate) fn issuer(url: &str) -> Result<String, Vec<String>> {
     }
 }
 
+/// Longest URL that links begin with. Bytes.
+const PUBLIC_URL_MAX: usize = 200;
+
+/// Where links lead: what they name is a credential. Without the slash at its end.
+pub(crate) fn public(url: &str) -> Result<String, Vec<String>> {
+    let begin = url.trim_end_matches('/');
+    if is_plain(begin) && is_safe(begin) && begin.len() <= PUBLIC_URL_MAX && !begin.contains(['?', '"', '<', '>']) {
+        Ok(begin.to_owned())
+    } else {
+        let form = format!("must be a URL of at most {PUBLIC_URL_MAX} characters with https, or with http on this host");
+        Err(vec![format!("is {:?}, but {form}", shown(url))])
+    }
+}
+
 /// A proxy, or the word for that of the environment.
 pub(crate) fn proxy(url: &str) -> Result<String, Vec<String>> {
     let authority = url.strip_prefix("http://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));

@@ -11,6 +11,8 @@ use crate::process::rules;
 const NAME_MAX: usize = 64;
 /// Actions of commands.
 const ACTIONS: [&str; 3] = ["nudge", "block", "unblock"];
+/// Answers that a message for people may have links for.
+const ANSWERS: [&str; 4] = ["right", "false_alarm", "allow", "stop"];
 /// Headers that are not for a token.
 const OWN_HEADERS: [&str; 4] = ["content-type", "content-length", "host", "transfer-encoding"];
 
@@ -23,12 +25,14 @@ settings! {
         url: Option<String> as "https://hooks.example.com/loopwarden" where text(rules::target);
         /// file with the URL instead, where the URL itself is a secret
         url_file: Option<PathBuf> as "/run/secrets/webhook-url";
-        /// form of a command; binary, structured: CloudEvents 1.0, with attributes as headers or all in one JSON document; the others: a message for people
+        /// form of a command; binary, structured: CloudEvents 1.0, with attributes as headers or all in one JSON document; otlp: a log record of OpenTelemetry, in JSON; the others: a message for people
         format: WebhookFormat = "binary";
         /// nudge, block, unblock, or some of them, separated by commas
         actions: String = "nudge,block,unblock" where text(actions);
         /// commands of this tenant only; empty: of none
         tenant: Option<String> as "acme";
+        /// answers that messages for people have links for where http.public_url is set, separated by commas; empty: none, and those that are out do nothing
+        links: String = "right,false_alarm,allow,stop" where text(answers);
         /// which commands a webhook begins with that has no progress yet
         start: WebhookStart = "latest";
         /// what becomes of a command past its expires_at; with send it holds up the rest for as long as it takes
@@ -57,6 +61,8 @@ words! {
         Binary = "binary",
         /// One JSON document.
         Structured = "structured",
+        /// Log record of OpenTelemetry, in JSON.
+        Otlp = "otlp",
         /// Message of an incoming webhook of Slack.
         Slack = "slack",
         /// Card for a workflow of Microsoft Teams.
@@ -88,17 +94,24 @@ words! {
     }
 }
 
-/// Words of actions, separated by commas; spaces around them are dropped.
-fn actions(list: &str) -> Result<String, Vec<String>> {
-    let actions: Vec<&str> = list.split(',').map(str::trim).collect();
-    let is_action = |action: &&str| ACTIONS.contains(action);
-    match actions.iter().find(|action| !is_action(action)) {
-        None => Ok(actions.join(",")),
+/// Words of a list separated by commas, each of them known; spaces around them are dropped.
+fn words_of(list: &str, known: &[&str]) -> Result<String, Vec<String>> {
+    let words: Vec<&str> = list.split(',').map(str::trim).collect();
+    match words.iter().find(|word| !known.contains(word)) {
+        None => Ok(words.join(",")),
         Some(wrong) => {
             let shown: String = wrong.chars().take(64).collect();
-            Err(vec![format!("holds {shown:?}, but must be {}, separated by commas", ACTIONS.join(", "))])
+            Err(vec![format!("holds {shown:?}, but must be {}, separated by commas", known.join(", "))])
         }
     }
+}
+
+fn actions(list: &str) -> Result<String, Vec<String>> {
+    words_of(list, &ACTIONS)
+}
+
+fn answers(list: &str) -> Result<String, Vec<String>> {
+    if list.trim().is_empty() { Ok(String::new()) } else { words_of(list, &ANSWERS) }
 }
 
 /// The name of a header that is for a token.
@@ -141,5 +154,10 @@ impl WebhookConfig {
     /// Words of the actions that are sent.
     pub fn actions(&self) -> Vec<String> {
         self.actions.split(',').map(str::to_owned).collect()
+    }
+
+    /// Words of the answers that its messages have links for.
+    pub fn links(&self) -> impl Iterator<Item = &str> {
+        self.links.split(',').filter(|word| !word.is_empty())
     }
 }

@@ -12,13 +12,16 @@ use crate::hook::message::{Call, HookMessage, Outcome, Value, What};
 pub(crate) fn event(message: &HookMessage<'_>, framework: &'static str, fresh: u64) -> Option<Box<RawValue>> {
     let mut event = NativeEvent::default();
     event.put("v", SCHEMA_VERSION);
+    let id_of_agent = message.agent_id.as_deref().filter(|id| is_name(id));
     event.put(
         "agent",
         EventAgent {
             framework: Some(framework),
-            id: message.agent_id.as_deref().filter(|id| is_name(id)),
+            id: id_of_agent,
             kind: message.agent_type.as_deref(),
             model: message.model.as_deref(),
+            // Only an agent that was started inside of the session has an id.
+            root_id: id_of_agent.map(|_| &*message.session_id),
         },
     );
     event.put("time", message.time.map(|EventTime(ms)| ms));

@@ -21,13 +21,15 @@ pub(crate) struct Call {
     pub(crate) exit_code: Option<i64>,
     /// Agent inside the session; `None` is the main one.
     pub(crate) agent_id: Option<String>,
+    /// Another agent of the session has started it.
+    pub(crate) is_of_sub_agent: bool,
     /// An id that the call has in all reports of it.
     pub(crate) event_id: Option<String>,
 }
 
 impl Call {
-    /// The members of the event.
-    pub(crate) fn into_event(self) -> NativeEvent<'static> {
+    /// The members of the event, of a call in that session.
+    pub(crate) fn into_event(self, session_id: &str) -> NativeEvent<'static> {
         let is_error = matches!(self.outcome, Some("error" | "timeout"));
         // An answer that nobody reported proves no "same answer" either.
         let is_unreported = self.result.is_none() && !matches!(self.outcome, Some("denied" | "cancelled"));
@@ -44,7 +46,9 @@ impl Call {
             message: self.error_message.as_deref(),
             kind: self.error_type.as_deref(),
         });
-        event.put("agent", self.agent_id.as_deref().map(|id| EventAgent { id: Some(id), ..EventAgent::default() }));
+        let root_id = self.is_of_sub_agent.then_some(session_id);
+        let agent = |id| EventAgent { id: Some(id), root_id, ..EventAgent::default() };
+        event.put("agent", self.agent_id.as_deref().map(agent));
         event
     }
 }

@@ -233,7 +233,7 @@ fn finish(
     let kind = match meaning {
         Meaning::Call(mut call) | Meaning::Inner(mut call) => {
             own_id = call.event_id.take();
-            event = call.into_event();
+            event = call.into_event(&session_id);
             "tool"
         }
         Meaning::Prompt(prompt) => {

@@ -143,7 +143,8 @@ impl Draft<'_> {
     fn send(&self, kind: &'static str, mut event: NativeEvent<'_>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
         let Whose { session_id, agent_id, model, framework } = self.whose;
         let (id, model) = (agent_id.as_deref(), model.as_deref());
-        event.put("agent", EventAgent { framework: Some(framework), id, model, kind: None });
+        let root_id = id.map(|_| session_id.as_str());
+        event.put("agent", EventAgent { framework: Some(framework), id, model, root_id, kind: None });
         event.put("time", self.time.map(EventTime::to_rfc3339));
         event.put("turn", self.turn);
         event.put("usage", self.spent.map(Spent::usage));

@@ -1,9 +1,12 @@
 //! Heads read back, hostile bytes are refused, and a ring of another size keeps its newest steps.
 
-use loopwarden_core::engine::{Action, Advice, Exemption, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
+use loopwarden_core::engine::{
+    Action, Advice, Exemption, IdentityRecipe, OpenCost, OpenCosts, Placement, Scope, ScopeKind, Tree, Verdict, Watch,
+    WatchedAgent,
+};
 use loopwarden_core::event::Stage;
 use loopwarden_core::identity::{CallRules, Hash128};
-use loopwarden_core::policy::Detector;
+use loopwarden_core::policy::{Arm, Detector};
 use proptest::prelude::*;
 
 use super::*;
@@ -82,8 +85,19 @@ prop_compose! {
     fn episodes()(
         (identity, detector, block_until) in (hash(), detectors(), due()),
         (count, tier, nudges, hits_since_nudge, last_seen, level, id) in any::<(u32, u8, u32, u32, u64, u8, [u8; 16])>(),
+        is_control in any::<bool>(),
     ) -> Episode {
-        Episode { identity, detector, count, tier, nudges, hits_since_nudge, last_seen, block_until, level, id: CommandId(id) }
+        Episode { identity, detector, count, tier, nudges, hits_since_nudge, last_seen, block_until, level, id: CommandId(id), is_control }
+    }
+}
+
+prop_compose! {
+    fn watched()(
+        (detector, arm, watch) in (detectors(), 0_usize..3, 0_usize..3),
+        (was_getting_on, calls, micro_usd, calls_outside) in any::<(bool, u64, u64, u32)>(),
+    ) -> WatchedAgent {
+        let watch = [Watch::Open, Watch::Over, Watch::LetBe][watch];
+        WatchedAgent { detector, arm: Arm::ALL[arm], was_getting_on, calls, micro_usd, calls_outside, watch }
     }
 }
 
@@ -109,7 +123,7 @@ prop_compose! {
         Verdict {
             command_id: CommandId(command_id), episode: CommandId(episode), level, message, detector,
             action: [Action::Nudge, Action::Block, Action::Unblock][action],
-            scope: Scope { kind: [ScopeKind::Agent, ScopeKind::Swarm, ScopeKind::Fleet, ScopeKind::Session][kind], tool, fingerprint, only },
+            scope: Scope { kind: [ScopeKind::Agent, ScopeKind::Swarm, ScopeKind::Fleet, ScopeKind::Session][kind], tool, tools: Vec::new(), fingerprint, only },
             placement: if appends { Placement::AppendToResult { call_id } } else { Placement::NextTurn },
             advice: advice.and_then(Advice::from_number),
             issued_at: EventTime(issued_at), expires_at: EventTime(expires_at),
@@ -126,17 +140,23 @@ prop_compose! {
         (user_texts, user_words) in (texts(), named()),
         streaks in prop_oneof![Just(Streaks::default()), streaks()],
         episodes in proptest::collection::vec(episodes(), 0..4),
-        shadow_episodes in proptest::collection::vec(episodes(), 0..4),
+        // Those of shadow detectors are in no trial.
+        shadow_episodes in proptest::collection::vec(episodes().prop_map(|episode| Episode { is_control: false, ..episode }), 0..4),
         verdicts in proptest::collection::vec(verdicts(), 0..3),
         dues in [due(), due(), due()],
         (has_ended, loops_total) in any::<(bool, u64)>(),
         exempt in proptest::collection::vec(any::<(u64, i64, u64)>(), 0..16),
+        tree in any::<Option<(String, String, u32, u32)>>(),
         pending_nudge in proptest::option::of((detectors(), wide()).prop_map(|(detector, call)| PendingNudge { detector, call })),
+        (open_costs, watched) in (proptest::collection::vec(any::<(u64, u64, u64, u32)>(), 0..4), proptest::option::of(watched())),
     ) -> Head {
         Head {
             epoch, live_seq, shadow_seq, time: EventTime(time), lag_ms, swarm_id: swarm_id.into(), world, producer_seq, pending_turn,
+            tree: tree.map(|(name, parent, depth, spawns)| Box::new(Tree { name: name.into(), parent: parent.into(), depth, spawns })),
             recent_events, sent_texts, user_texts, user_words, streaks, episodes, shadow_episodes, verdicts: verdicts.into(),
             timers: TimerTable::restored(TimerKind::OF_SESSION.into_iter().zip(dues)), has_ended, policy, loops_total, pending_nudge,
+            open_costs: OpenCosts { forgotten: live_seq, calls: open_costs.into_iter().map(|(sequence, tokens, micro_usd, counted)| OpenCost { sequence, tokens, micro_usd, counted }).collect() },
+            watched,
             exempt: exempt.into_iter().map(|(identity, until, seen)| Exemption { identity: Hash64(identity), until: EventTime(until), seen }).collect(),
         }
     }
@@ -154,7 +174,7 @@ proptest! {
     #[test]
     fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         if let Some(version) = bytes.first_mut() {
-            *version = *version % 4 + 1;
+            *version = *version % 5 + 1;
         }
         let _ = decode_whole_head(&bytes);
     }

@@ -1,9 +1,10 @@
 //! Counters, panes and floors as bytes.
 
-use loopwarden_core::engine::{Action, Advice, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
+use loopwarden_core::detect::Brief;
+use loopwarden_core::engine::{Action, Advice, IdentityRecipe, Placement, Scope, ScopeKind, Spawned, Verdict};
 use loopwarden_core::event::Stage;
-use loopwarden_core::identity::Hash128;
-use loopwarden_core::policy::Detector;
+use loopwarden_core::identity::{Hash64, Hash128};
+use loopwarden_core::policy::{Detector, Used};
 use proptest::prelude::*;
 
 use super::*;
@@ -16,6 +17,8 @@ prop_compose! {
         agents in proptest::collection::btree_map(any::<(String, String)>(), any::<(u32, i64)>(), 0..5),
         further in any::<Option<(u32, i64)>>(),
         used in any::<Option<(u64, u64, u64, i64, i64)>>(),
+        (agents_started, depth) in (0_u64..2, 0_u32..2),
+        briefs in any::<Option<(u32, Vec<u64>)>>(),
     ) -> Pane {
         let further = further.filter(|(calls, _)| *calls > 0);
         Pane {
@@ -23,7 +26,15 @@ prop_compose! {
             further_calls: further.map_or(0, |(calls, _)| calls),
             further_last: EventTime(further.map_or(0, |(_, last)| last)),
             used: used.map(|(calls, tokens, cost_micro_usd, first, last)| {
-                Used { calls, tokens, cost_micro_usd, first: EventTime(first), last: EventTime(last) }
+                let (first, last) = (EventTime(first), EventTime(last));
+                Used { calls, tokens, cost_micro_usd, agents: agents_started, ended: 0, depth, first, last }
+            }),
+            spawned: briefs.map(|(vain, briefs)| {
+                let mut spawned = Spawned { vain, depth, ..Spawned::default() };
+                for words in briefs {
+                    spawned.note(&Brief { words: Hash64(words), ..Brief::default() });
+                }
+                spawned
             }),
         }
     }
@@ -38,6 +49,7 @@ prop_compose! {
             scope: Scope {
                 kind: ScopeKind::Swarm,
                 tool: Some(message.clone()),
+                tools: Vec::new(),
                 fingerprint: Some((Hash128(u128::from_be_bytes(id)), IdentityRecipe::Opaque)),
                 only,
             },

@@ -3,16 +3,21 @@
 use serde_json::{Value, json};
 
 use crate::chat::notice::{Notice, cut};
+use crate::link::Button;
 
 /// Title of an embed, as it is sent. Characters.
 const TITLE_CHARS_MAX: usize = 256;
 /// Its text. Characters; 4,096 are taken, and 6,000 of all parts together.
 const TEXT_CHARS_MAX: usize = 2_500;
+/// Kinds of components, and the style of a button that opens an address.
+const ROW: u8 = 1;
+const BUTTON: u8 = 2;
+const LINK: u8 = 5;
 /// Value of a field. Characters; 1,024 are taken.
 const VALUE_CHARS_MAX: usize = 400;
 
 /// An embed. Nobody is mentioned, whatever stands in it.
-pub(super) fn body(notice: &Notice) -> Value {
+pub(super) fn body(notice: &Notice, buttons: &[Button]) -> Value {
     let texts: Vec<String> =
         [&notice.summary, &notice.message].into_iter().filter(|text| !text.is_empty()).map(|text| escaped(text)).collect();
     let field = |name: &str, value: &str| json!({ "name": name, "value": short(value, VALUE_CHARS_MAX), "inline": true });
@@ -26,7 +31,18 @@ pub(super) fn body(notice: &Notice) -> Value {
     if let Some(embed) = embed.as_object_mut().filter(|_| !notice.issued_at.is_empty()) {
         embed.insert("timestamp".to_owned(), Value::from(notice.issued_at.as_str()));
     }
-    json!({ "embeds": [embed], "allowed_mentions": { "parse": [] } })
+    let mut body = json!({ "embeds": [embed], "allowed_mentions": { "parse": [] } });
+    let link = |button: &Button| json!({ "type": BUTTON, "style": LINK, "label": button.answer.label(), "url": button.url });
+    if let Some(body) = body.as_object_mut().filter(|_| !buttons.is_empty()) {
+        let row = json!({ "type": ROW, "components": buttons.iter().map(link).collect::<Vec<_>>() });
+        body.insert("components".to_owned(), json!([row]));
+    }
+    body
+}
+
+/// The URL of a webhook that is to show buttons: without this parameter Discord leaves them out.
+pub(crate) fn with_components(url: &str) -> String {
+    format!("{url}{}with_components=true", if url.contains('?') { '&' } else { '?' })
 }
 
 /// Escaped, and at most so long then.

@@ -11,9 +11,11 @@ mod teams;
 
 use serde_json::Value;
 
+pub(crate) use discord::with_components;
 pub(crate) use pagerduty::with_routing_key;
 
 use crate::chat::notice::Notice;
+use crate::link::Button;
 
 /// A provider whose users read the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,14 +30,14 @@ pub enum Chat {
     PagerDuty,
 }
 
-/// The body of a request with this command.
-pub(crate) fn body(chat: Chat, command: &Value) -> Vec<u8> {
+/// The body of a request with this command, and with links to answer it.
+pub(crate) fn body(chat: Chat, command: &Value, buttons: &[Button]) -> Vec<u8> {
     let notice = Notice::of(command);
     let body = match chat {
-        Chat::Slack => slack::body(&notice),
-        Chat::Teams => teams::body(&notice),
-        Chat::Discord => discord::body(&notice),
-        Chat::PagerDuty => pagerduty::body(&notice),
+        Chat::Slack => slack::body(&notice, buttons),
+        Chat::Teams => teams::body(&notice, buttons),
+        Chat::Discord => discord::body(&notice, buttons),
+        Chat::PagerDuty => pagerduty::body(&notice, buttons),
     };
     body.to_string().into_bytes()
 }

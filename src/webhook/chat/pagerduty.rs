@@ -3,13 +3,14 @@
 use serde_json::{Map, Value, json};
 
 use crate::chat::notice::{Notice, cut};
+use crate::link::Button;
 
 /// Summary of an alert; a longer one is refused. Characters.
 const SUMMARY_CHARS_MAX: usize = 1_024;
 
 /// An event without its routing key, which is a secret. The key of the incident is the loop: what its block has opened, its unblock resolves,
 /// and a second loop of the session is another incident.
-pub(super) fn body(notice: &Notice) -> Value {
+pub(super) fn body(notice: &Notice, buttons: &[Button]) -> Value {
     let is_over = notice.action == "unblock";
     let severity = match (notice.is_live, notice.action.as_str()) {
         (false, _) => "info",
@@ -30,11 +31,13 @@ pub(super) fn body(notice: &Notice) -> Value {
     if let Some(payload) = payload.as_object_mut().filter(|_| !notice.issued_at.is_empty()) {
         payload.insert("timestamp".to_owned(), Value::from(notice.issued_at.as_str()));
     }
+    let link = |button: &Button| json!({ "href": button.url, "text": button.answer.label() });
     json!({
         "event_action": if is_over { "resolve" } else { "trigger" },
         "dedup_key": format!("loopwarden-{}", notice.episode),
         "payload": payload,
         "client": "loopwarden",
+        "links": buttons.iter().map(link).collect::<Vec<_>>(),
     })
 }
 

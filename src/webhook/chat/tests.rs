@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::link::AnswerKind;
 
 const ALL: [Chat; 4] = [Chat::Slack, Chat::Teams, Chat::Discord, Chat::PagerDuty];
 
@@ -20,7 +21,12 @@ fn command(name: &str, action: &str) -> Value {
 }
 
 fn sent(chat: Chat, name: &str, action: &str) -> Value {
-    serde_json::from_slice(&body(chat, &command(name, action))).expect("JSON")
+    serde_json::from_slice(&body(chat, &command(name, action), &[])).expect("JSON")
+}
+
+/// Links as long as they can be.
+fn buttons() -> Vec<Button> {
+    AnswerKind::ALL.map(|answer| Button { answer, url: format!("https://w.example/a/{:x<492}", answer.as_str()) }).to_vec()
 }
 
 /// Each text of a document, with the pointer to it.
@@ -97,11 +103,11 @@ fn an_unblock_resolves_the_incident_of_its_loop_and_no_other() {
     assert_eq!(block["dedup_key"], unblock["dedup_key"]);
     let mut other = command("s", "block");
     other["episode"] = json!("0F");
-    let other: Value = serde_json::from_slice(&body(Chat::PagerDuty, &other)).expect("JSON");
+    let other: Value = serde_json::from_slice(&body(Chat::PagerDuty, &other, &[])).expect("JSON");
     assert_ne!(block["dedup_key"], other["dedup_key"]);
     assert_eq!([&block, &of("nudge")].map(|event| event["payload"]["severity"].clone()), ["error", "warning"]);
     let keyed: Value =
-        serde_json::from_slice(&with_routing_key(&body(Chat::PagerDuty, &command("s", "block")), "R1")).expect("JSON");
+        serde_json::from_slice(&with_routing_key(&body(Chat::PagerDuty, &command("s", "block"), &[]), "R1")).expect("JSON");
     assert_eq!((&keyed["routing_key"], &keyed["dedup_key"]), (&json!("R1"), &block["dedup_key"]));
 }
 
@@ -121,7 +127,7 @@ fn the_longest_command_is_within_what_each_provider_takes() {
         }
         let header = slack.pointer("/blocks/0/text/text").and_then(Value::as_str).expect("a header");
         assert!(header.chars().count() <= 150 && header.ends_with('…'));
-        assert!(body(Chat::Teams, &command(&name, "block")).len() <= 28_000, "{letter}");
+        assert!(body(Chat::Teams, &command(&name, "block"), &buttons()).len() <= 28_000, "{letter}");
         let discord = sent(Chat::Discord, &name, "block");
         let counted: usize = all_texts(&discord).iter().map(|(_, text)| text.chars().count()).sum();
         assert!(counted <= 6_000, "{counted}");
@@ -139,15 +145,40 @@ fn the_longest_command_is_within_what_each_provider_takes() {
         let event = sent(Chat::PagerDuty, &name, "block");
         let length = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).expect("a text").chars().count();
         assert!(length("/payload/summary") <= 1_024 && length("/dedup_key") <= 255);
-        assert!(body(Chat::PagerDuty, &command(&name, "block")).len() <= 512 * 1_024);
+        assert!(body(Chat::PagerDuty, &command(&name, "block"), &buttons()).len() <= 512 * 1_024);
     }
+}
+
+/// Where each provider has its links: pointers to the list, and to text and address of one.
+#[test]
+fn each_answer_is_a_link_where_the_provider_has_its_links_and_calls_nobody_back() {
+    for (chat, list, text, address) in [
+        (Chat::Slack, "/blocks/4/elements", "/text/text", "/url"),
+        (Chat::Teams, "/attachments/0/content/actions", "/title", "/url"),
+        (Chat::Discord, "/components/0/components", "/label", "/url"),
+        (Chat::PagerDuty, "/links", "/text", "/href"),
+    ] {
+        let sent: Value = serde_json::from_slice(&body(chat, &command("s", "block"), &buttons())).expect("JSON");
+        let links = sent.pointer(list).and_then(Value::as_array).expect("links");
+        let found: Vec<(&str, &str)> = links
+            .iter()
+            .map(|link| [text, address].map(|at| link.pointer(at).and_then(Value::as_str).expect("a text")))
+            .map(|[text, address]| (text, address))
+            .collect();
+        let expected = buttons();
+        let expected: Vec<(&str, &str)> = expected.iter().map(|button| (button.answer.label(), &*button.url)).collect();
+        assert_eq!(found, expected, "{chat:?}");
+        assert!(!sent.to_string().contains("custom_id"), "{chat:?}");
+    }
+    assert_eq!(with_components("https://d.example/w/1"), "https://d.example/w/1?with_components=true");
+    assert_eq!(with_components("https://d.example/w/1?wait=true"), "https://d.example/w/1?wait=true&with_components=true");
 }
 
 #[test]
 fn what_is_no_command_becomes_a_message_all_the_same() {
     for odd in [json!({}), json!([1]), json!("x"), json!({ "session_id": 7, "scope": null, "issued_at": "soon", "reason": [] })] {
         for chat in ALL {
-            let sent: Value = serde_json::from_slice(&body(chat, &odd)).expect("JSON");
+            let sent: Value = serde_json::from_slice(&body(chat, &odd, &[])).expect("JSON");
             assert!(sent.is_object() && !sent.to_string().contains("soon"), "{chat:?}: {sent}");
         }
     }

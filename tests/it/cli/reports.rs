@@ -408,9 +408,13 @@ fn a_trial_shows_what_commands_are_worth_and_equal_arms_show_nothing() {
     let same = replay("equal.ndjson", &equal, &[]);
     let row = &same["trial"][0];
     assert_eq!((&row["detector"], &row["advised"]), (&"exact_repeat".into(), &"wait".into()), "{row}");
-    let (treated, control) = (row["treated"].as_u64().unwrap(), row["control"].as_u64().unwrap());
+    let (treated, control) = (row["agents"].as_u64().unwrap(), row["agents_against"].as_u64().unwrap());
     assert!(treated + control == 200 && (40..80).contains(&control), "{row}");
-    assert_eq!((&row["calls"], &row["calls_control"]), (&9.0.into(), &9.0.into()), "{row}");
+    assert_eq!((&row["calls"]["mean"], &row["calls"]["against"]), (&9.0.into(), &9.0.into()), "{row}");
+    let (in_loops, all) = (&same["in_loops"], &same["spent"]);
+    assert_eq!((&in_loops["tokens"], &all["tokens"]), (&(200 * 10 * 100).into(), &(200 * 22 * 100).into()));
+    let saved = &same["saved"]["calls"];
+    assert!(saved["low"].as_f64().unwrap() < 0.0 && saved["high"].as_f64().unwrap() > 0.0, "{saved}");
 
     // The arms, as the commands name them.
     let file = scratch.write("equal.ndjson", &equal);
@@ -424,8 +428,31 @@ fn a_trial_shows_what_commands_are_worth_and_equal_arms_show_nothing() {
     let heeded: String = heeded.collect();
     let helped = replay("heeded.ndjson", &heeded, &["--lanes", "1"]);
     let row = &helped["trial"][0];
-    assert_eq!((&row["advised"], &row["calls"], &row["calls_control"]), (&"keep".into(), &1.0.into(), &9.0.into()), "{row}");
-    assert!(row["calls_low"].as_f64().unwrap() < -8.0 && row["calls_high"].as_f64().unwrap() < 0.0, "{row}");
-    assert_eq!(row["treated"], treated, "the arms depend on names alone");
+    let calls = &row["calls"];
+    assert_eq!((&row["advised"], &calls["mean"], &calls["against"]), (&"keep".into(), &1.0.into(), &9.0.into()), "{row}");
+    let difference = &calls["difference"];
+    assert!(difference["low"].as_f64().unwrap() < -8.0 && difference["high"].as_f64().unwrap() < 0.0, "{row}");
+    assert_eq!(row["agents"], treated, "the arms depend on names alone");
+    // Eight calls of half a dollar, of each agent that was sent something.
+    let usd = &helped["saved"]["usd"];
+    assert_eq!(usd["value"].as_f64().unwrap(), 4.0 * treated as f64, "{usd}");
+    assert!(usd["low"].as_f64().unwrap() > 0.0, "{usd}");
     assert_eq!(helped["trial"], replay("heeded.ndjson", &heeded, &["--lanes", "4"])["trial"]);
+    // Without a control arm nobody knows what was saved, and the report says so; for people too.
+    let file = scratch.write("heeded.ndjson", &heeded);
+    let bill = |more: &[&str]| {
+        let arguments = [&["replay", &file][..], &policy[..4], more].concat();
+        stdout(&expect(&arguments, exit_code::DONE))
+    };
+    let without: Value = serde_json::from_str(&bill(&["--output", "json"])).unwrap();
+    assert_eq!((&without["saved"], &without["not_saved"]), (&Value::Null, &"no_trial".into()));
+    assert!(bill(&[]).contains("saved: unknown without a control arm"), "{}", bill(&[]));
+    let table = bill(&policy[4..]);
+    assert!(
+        table.contains("saved: ")
+            && table.contains(" US dollars, in the first loops of ")
+            && table.contains("treatment : control"),
+        "{table}"
+    );
+    assert!(bill(&["--output", "html"]).contains("unknown without a control arm"));
 }

@@ -44,6 +44,26 @@ pub(super) const REFUSED: &[Refused] = &[
         ],
     ),
     (
+        "[http]\npublic_url = \"http://w.example\"\nlink_ms_max = 1\n[[webhook]]\nname = \"a\"\nurl = \"http://h\"\n\
+         links = \"right, always\"\n",
+        &[],
+        &[],
+        &[
+            "error[E0202]: http.public_url is \"http://w.example\", but must be a URL of at most 200 characters with https, or with http \
+             on this host\n  set in loopwarden.toml:2:14 (http.public_url)",
+            "error[E0202]: http.link_ms_max is 1, but must be at least 60000\n  set in loopwarden.toml:3:15 (http.link_ms_max)",
+            "error[E0202]: webhook[0].links holds \"always\", but must be right, false_alarm, allow, stop, separated by commas\n  \
+             set in loopwarden.toml:7:9 (webhook[0].links)",
+        ],
+    ),
+    (
+        "[http]\npublic_url = \"https://w.example/\"\n",
+        &[],
+        &[],
+        &["error[E0202]: http.public_url is set, but http.link_secret_file is not\n  \
+           set in loopwarden.toml:2:14 (http.public_url)"],
+    ),
+    (
         "[[webhook]]\nname = \"a/b\"\nurl = \"ftp://h\"\nactions = \"nudge,stop\"\ntoken_header = \"Host\"\nrequest_ms_max = 60_001\n",
         &[],
         &[],

@@ -60,7 +60,7 @@ pub(super) fn address_of(path: &str) -> String {
 
 /// Who gets past the door of each route: nobody known from elsewhere, another user of this host, a source of a tenant, a reader of it, an
 /// operator of all, the person at this host. `+` is an answer of the route itself, whatever it is.
-pub(super) const MATRIX: [(&str, &str, &str); 31] = [
+pub(super) const MATRIX: [(&str, &str, &str); 35] = [
     ("GET", "/", "- - - - + +"),
     ("GET", "/livez", "+ + + + + +"),
     ("GET", "/readyz", "+ + + + + +"),
@@ -78,6 +78,7 @@ pub(super) const MATRIX: [(&str, &str, &str); 31] = [
     ("GET", "/overview", "- - - - + +"),
     ("GET", "/tasks", "- - - - + +"),
     ("GET", "/tasks/{stage}/{partition}", "- - - - + +"),
+    ("GET", "/sessions", "- - - + + +"),
     ("GET", "/sessions/{id}", "- - - + + +"),
     ("GET", "/swarms/{id}", "- - - + + +"),
     ("POST", "/v1/events", "- - + - + +"),
@@ -88,6 +89,10 @@ pub(super) const MATRIX: [(&str, &str, &str); 31] = [
     ("GET", "/v1/stops", "- - - + + +"),
     ("POST", "/v1/stops", "- - - - + +"),
     ("DELETE", "/v1/stops", "- - - - + +"),
+    ("POST", "/v1/answers", "- - - - + +"),
+    // The link is the credential, and this one is none.
+    ("GET", "/a/{token}", "+ + + + + +"),
+    ("POST", "/a/{token}", "+ + + + + +"),
     ("GET", "/v1/commands", "- - - + - +"),
     ("GET", "/v1/state/{session_id}", "- - - + - +"),
     ("POST", "/v1/check", "- - + - - +"),
@@ -220,6 +225,35 @@ fn an_agent_lifts_its_own_block_neither_by_a_reset_nor_by_beginning_or_ending() 
 }
 
 #[test]
+fn an_operator_answers_commands_of_his_tenants_and_of_no_other() {
+    let scratch = Scratch::new();
+    let running = with_tokens(&scratch, &[]);
+    let client = &running.client;
+    until_blocked(&running, "source-globex", "theirs");
+    until_blocked(&running, "source-acme", "ours");
+    let commands = running.commands("after=0&wait=0s").0;
+    let of = |session: &str| commands.iter().find(|command| command["session_id"] == session).unwrap().clone();
+    let answer = |token: &str, body: Value| {
+        let answer = send(client, token, "POST", "/v1/answers", &body.to_string());
+        (answer.status, answer.json()["error"].clone())
+    };
+    let by_id = |session: &str| json!({ "command_id": of(session)["id"], "answer": "false_alarm" });
+    let by_names = |session: &str, tenant: &str| json!({ "session_id": session, "episode": of(session)["episode"], "tenant": tenant, "answer": "false_alarm" });
+    // Of another tenant is as if there were none: an id says nothing.
+    assert_eq!(answer("operator-acme", by_id("theirs")), (404, json!("no_such_command")));
+    assert_eq!(answer("operator-acme", by_names("theirs", "globex")), (403, json!("foreign_tenant")));
+    for token in ["source-globex", "source-acme", "reader-acme"] {
+        assert_eq!(answer(token, by_id("ours")), (403, json!("role_missing")), "{token}");
+    }
+    assert_eq!([decision(client, "source-globex", "theirs"), decision(client, "source-acme", "ours")], ["deny", "deny"]);
+    assert_eq!(answer("operator-acme", by_id("ours")).0, 202);
+    assert_eq!([decision(client, "source-globex", "theirs"), decision(client, "source-acme", "ours")], ["deny", "allow"]);
+    assert_eq!(answer("operator", by_id("theirs")).0, 202);
+    assert_eq!(decision(client, "source-globex", "theirs"), "allow");
+    assert_eq!(running.terminate(), Some(0));
+}
+
+#[test]
 fn a_source_speaks_for_its_own_tenant_and_for_no_other() {
     let scratch = Scratch::new();
     let running = with_tokens(&scratch, &[]);
@@ -284,6 +318,10 @@ fn a_reader_sees_what_is_of_its_tenant_and_nothing_of_others() {
     assert_eq!(read("/v1/commands?wait=0&session_id=shared").json()["commands"], json!([]));
     assert_eq!(read("/v1/state/shared").json()["active"], json!([]));
     assert!(!read("/v1/state/mine").json()["active"].as_array().unwrap().is_empty());
+    let listed = read("/sessions").json();
+    let listed: Vec<&str> = listed["sessions"].as_array().unwrap().iter().map(|row| row["tenant"].as_str().unwrap()).collect();
+    assert_eq!(listed, ["acme"], "one session of three");
+    assert_eq!(read("/sessions?tenant=globex").json()["error"], "foreign_tenant");
     assert_eq!(read("/sessions/shared").status, 404);
     assert_eq!(read("/sessions/mine").status, 200);
     let events = client.whole("/v1/events", Some(&bearer("reader-acme"))).text;

@@ -90,7 +90,7 @@ fn of_tenant(tenant: &str, swarm_id: &str, fingerprint: u128) -> SwarmCallKey {
         SwarmCallKey::Swarm { swarm_id, fingerprint, .. } => {
             SwarmCallKey::Swarm { tenant: tenant.to_owned(), swarm_id, fingerprint }
         }
-        other @ (SwarmCallKey::Fleet { .. } | SwarmCallKey::Budget { .. }) => other,
+        other @ (SwarmCallKey::Fleet { .. } | SwarmCallKey::Budget { .. } | SwarmCallKey::Tree { .. }) => other,
     }
 }
 

@@ -7,16 +7,23 @@ use serde_json::{Value, json};
 use crate::http::{Running, Scratch, failed_call};
 
 /// Sends equal failures, and waits until they are judged.
-fn fail(running: &Running, session: &str, numbers: std::ops::Range<usize>) {
+pub(super) fn fail(running: &Running, session: &str, numbers: std::ops::Range<usize>) {
     let last = numbers.end - 1;
     numbers.for_each(|number| running.accept(&failed_call(session, number)));
     let id = format!("{session}-{last}");
     running.json_until(&format!("/sessions/{session}"), |found| found.to_string().contains(&format!("\"{id}\"")));
 }
 
-fn about(running: &Running, session: &str) -> Vec<Value> {
+pub(super) fn about(running: &Running, session: &str) -> Vec<Value> {
     let (all, _) = running.commands("after=0&wait=0s");
     all.into_iter().filter(|command| command["session_id"] == session).collect()
+}
+
+/// A policy without rates. Calls of a test come as fast as they can be sent: a rate is another finding, and an answer to it another answer.
+pub(super) fn slow(scratch: &Scratch) -> std::path::PathBuf {
+    let file = scratch.0.join("slow.toml");
+    std::fs::write(&file, "profile = \"slow\"\nbase = \"default\"\n[detectors.call_rate]\nmode = \"off\"\n").unwrap();
+    file
 }
 
 fn answer(session: &str, episode: &Value, answer: &str, until: Option<&str>) -> Value {
@@ -33,9 +40,7 @@ fn words(commands: &[Value]) -> Vec<(&str, &str)> {
 #[test]
 fn a_false_alarm_lifts_the_block_lets_the_loop_be_and_outlives_a_kill() {
     let scratch = Scratch::new();
-    let file = scratch.0.with_extension("toml");
-    // Calls come as fast as they can be sent: a rate is another finding, and an answer to it another answer.
-    std::fs::write(&file, "profile = \"slow\"\nbase = \"default\"\n[detectors.call_rate]\nmode = \"off\"\n").unwrap();
+    let file = slow(&scratch);
     let policy = format!("policy={}", file.display());
     let start = || Running::start(&scratch.0, &["mode=live", &policy]);
     let mut running = start();
@@ -97,7 +102,6 @@ fn a_false_alarm_lifts_the_block_lets_the_loop_be_and_outlives_a_kill() {
     for session in ["alarm", "loop"] {
         assert_eq!(ids(&replayed, session), ids(&about(&running, session), session));
     }
-    std::fs::remove_file(&file).unwrap();
 }
 
 #[test]
@@ -131,4 +135,119 @@ fn what_is_allowed_for_a_while_is_judged_again_after_it() {
     let later = &again[quiet.len()];
     assert!(later["issued_at"].as_str().unwrap() > "2026-01-05T10:00", "{later}");
     assert_ne!(&later["episode"], episode, "it begins anew: {later}");
+}
+
+/// Sends equal failures until their session is blocked, and returns its block.
+fn block(running: &Running, session: &str) -> Value {
+    (0..40).for_each(|number| running.accept(&failed_call(session, number)));
+    let is_block = |one: &Value| one["session_id"] == session && one["action"] == "block";
+    running.commands_until("", |all| all.iter().any(is_block));
+    fail(running, session, 40..41);
+    about(running, session).into_iter().find(is_block).unwrap()
+}
+
+fn post(running: &Running, body: &Value) -> crate::http::client::Answer {
+    running.client.post("/v1/answers", "application/json", body.to_string().as_bytes())
+}
+
+#[test]
+fn a_command_is_answered_by_its_id_and_a_loop_by_its_names() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &["mode=live", &format!("policy={}", slow(&scratch).display())]);
+    let first = block(&running, "a");
+    for (kind, more) in [("right", json!({})), ("allow", json!({ "for": "session" }))] {
+        let mut body = json!({ "command_id": first["id"], "answer": kind, "reason": "it waits for a build" });
+        more.as_object().unwrap().iter().for_each(|(name, value)| body[name] = value.clone());
+        let (answer, again) = (post(&running, &body), post(&running, &body));
+        let (answered, again) = (answer.json(), again.json());
+        assert_eq!((answer.status, &answered["judged"], &answered["id"]), (202, &json!(true), &again["id"]), "{answered}");
+        assert_eq!((&answered["session_id"], &answered["episode"]), (&first["session_id"], &first["episode"]));
+        assert_eq!(answered["until"].is_null(), kind == "right", "{answered}");
+    }
+    running.commands_until("session_id=a", |all| all.iter().any(|one| one["action"] == "unblock"));
+    let told = about(&running, "a").len();
+    fail(&running, "a", 41..80);
+    assert_eq!(about(&running, "a").len(), told);
+
+    let second = block(&running, "b");
+    let by_names = json!({ "session_id": "b", "agent_id": second["scope"]["agent_id"], "episode": second["episode"], "answer": "false_alarm" });
+    assert_eq!(post(&running, &by_names).status, 202);
+    running.commands_until("session_id=b", |all| all.iter().any(|one| one["action"] == "unblock"));
+
+    let third = block(&running, "c");
+    let stop = json!({ "command_id": third["id"], "answer": "stop", "for": "2h", "reason": "deletes files" });
+    assert_eq!(post(&running, &stop).status, 202);
+    let stops = running.client.get("/v1/stops").json()["stops"].clone();
+    assert_eq!((&stops[0]["session_id"], &stops[0]["reason"]), (&json!("c"), &json!("deletes files")), "{stops}");
+
+    let events = running.client.whole("/v1/events", None).text;
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let acts: Vec<Value> = events.filter(|event| event["kind"] == "answer" || event["kind"] == "stop").collect();
+    let schema = include_str!("../../../config/schemas/tool-event.v1.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    assert_eq!(acts.len(), 6);
+    for act in &acts {
+        let problems: Vec<String> = schema.iter_errors(act).map(|error| format!("{error} in {act}")).collect();
+        assert_eq!(problems, Vec::<String>::new());
+        assert!(act["labels"]["actor"].as_str().is_some_and(|actor| !actor.is_empty()), "{act}");
+    }
+    assert_eq!(acts[0]["reason"], "it waits for a build");
+}
+
+#[test]
+fn what_is_no_answer_is_refused_with_what_would_do_and_changes_nothing() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &["mode=live"]);
+    let command = block(&running, "s");
+    let sound = json!({ "command_id": command["id"], "answer": "allow", "for": "1h", "reason": "r" });
+    for (field, value, status) in [
+        ("command_id", json!("0".repeat(26)), 404),
+        ("command_id", json!("0".repeat(25)), 400),
+        ("command_id", json!("../../../../../../../etc/1"), 400),
+        ("command_id", Value::Null, 400),
+        ("command_id", json!(7), 400),
+        ("session_id", json!("s"), 400),
+        ("answer", json!("perhaps"), 400),
+        ("answer", json!("right"), 400),
+        ("for", Value::Null, 400),
+        ("for", json!("8d"), 400),
+        ("for", json!("soon"), 400),
+        ("reason", json!("two\nlines"), 400),
+        ("reason", json!(" "), 400),
+        ("reason", json!("x".repeat(257)), 400),
+        ("id", json!(""), 400),
+        ("actor", json!("somebody else"), 400),
+    ] {
+        let mut body = sound.clone();
+        body[field] = value.clone();
+        assert_eq!(post(&running, &body).status, status, "{field} {value}");
+    }
+    for wrong in [
+        json!({ "session_id": "s", "answer": "right" }),
+        json!({ "episode": command["episode"], "answer": "right" }),
+        json!({ "session_id": "s\u{1f}", "episode": command["episode"], "answer": "right" }),
+    ] {
+        assert_eq!(post(&running, &wrong).status, 400, "{wrong}");
+    }
+    assert_eq!(running.client.post("/v1/answers", "application/json", b"[").status, 400);
+    assert_eq!(running.client.post("/v1/answers", "application/json", &[b' '; 20_000]).status, 413);
+    let gone = post(&running, &json!({ "command_id": "0".repeat(26), "answer": "right" }));
+    assert_eq!(gone.json()["error"], "no_such_command");
+    assert!(gone.text.contains("session_id and episode"), "{}", gone.text);
+    // An act of an operator is no loop.
+    let stop = json!({ "scope": "session", "session_id": "other", "reason": "r", "for": "5m" });
+    assert_eq!(running.client.post("/v1/stops", "application/json", stop.to_string().as_bytes()).status, 202);
+    let told = running.commands_until("session_id=other", |all| !all.is_empty());
+    let answer = post(&running, &json!({ "command_id": told[0]["id"], "answer": "false_alarm" }));
+    assert_eq!((answer.status, &answer.json()["error"]), (409, &json!("no_loop_of_session")), "{}", answer.text);
+    let events = running.client.whole("/v1/events", None).text;
+    assert!(!events.contains("\"kind\":\"answer\""), "{events}");
+    assert_eq!(about(&running, "s").iter().filter(|one| one["action"] == "unblock").count(), 0);
+    // In shadow an answer is a label all the same, and a stop binds nobody.
+    let shadow = Scratch::new();
+    let shadow = Running::start(&shadow.0, &[]);
+    let named = |answer: &str| json!({ "session_id": "s", "episode": command["episode"], "answer": answer });
+    let mut stop = named("stop");
+    stop["for"] = "1h".into();
+    assert_eq!((post(&shadow, &named("right")).status, post(&shadow, &stop).status), (202, 409));
 }

@@ -33,6 +33,10 @@ fn slack() -> Value {
                 "properties": { "type": { "const": "section" }, "text": plain(3_000) } },
             { "additionalProperties": false, "required": ["type", "fields"], "properties": { "type": { "const": "section" },
                 "fields": { "type": "array", "minItems": 1, "maxItems": 10, "items": plain(2_000) } } },
+            { "additionalProperties": false, "required": ["type", "elements"], "properties": { "type": { "const": "actions" },
+                "elements": { "type": "array", "minItems": 1, "maxItems": 25, "items": { "type": "object", "additionalProperties": false,
+                    "required": ["type", "text", "url"], "properties": { "type": { "const": "button" }, "text": plain(75),
+                        "url": { "type": "string", "maxLength": 3_000, "pattern": "^https://" }, "style": { "enum": ["primary", "danger"] } } } } } },
         ] } },
     } })
 }
@@ -43,9 +47,12 @@ fn teams() -> Value {
         "type": { "const": "TextRun" }, "text": { "type": "string" }, "weight": { "enum": ["Default", "Lighter", "Bolder"] } } });
     let block = json!({ "type": "object", "additionalProperties": false, "required": ["type", "inlines"], "properties": {
         "type": { "const": "RichTextBlock" }, "inlines": { "type": "array", "minItems": 1, "items": run } } });
+    let open = json!({ "type": "object", "additionalProperties": false, "required": ["type", "url"], "properties": {
+        "type": { "const": "Action.OpenUrl" }, "title": { "type": "string" }, "url": { "type": "string", "pattern": "^https://" } } });
     let card = json!({ "type": "object", "additionalProperties": false, "required": ["type", "version", "body"], "properties": {
         "$schema": { "const": "http://adaptivecards.io/schemas/adaptive-card.json" }, "type": { "const": "AdaptiveCard" },
-        "version": { "enum": ["1.2", "1.3", "1.4", "1.5"] }, "body": { "type": "array", "minItems": 1, "items": block } } });
+        "version": { "enum": ["1.2", "1.3", "1.4", "1.5"] }, "body": { "type": "array", "minItems": 1, "items": block },
+        "actions": { "type": "array", "items": open } } });
     json!({ "type": "object", "additionalProperties": false, "required": ["type", "attachments"], "properties": {
         "type": { "const": "message" },
         "attachments": { "type": "array", "minItems": 1, "maxItems": 1, "items": { "type": "object", "additionalProperties": false,
@@ -59,6 +66,11 @@ fn discord() -> Value {
     let text = |chars: usize| json!({ "type": "string", "minLength": 1, "maxLength": chars });
     json!({ "type": "object", "additionalProperties": false, "required": ["embeds", "allowed_mentions"], "properties": {
         "allowed_mentions": { "const": { "parse": [] } },
+        "components": { "type": "array", "minItems": 1, "maxItems": 5, "items": { "type": "object", "additionalProperties": false,
+            "required": ["type", "components"], "properties": { "type": { "const": 1 }, "components": { "type": "array", "minItems": 1,
+                "maxItems": 5, "items": { "type": "object", "additionalProperties": false, "required": ["type", "style", "url"],
+                    "properties": { "type": { "const": 2 }, "style": { "const": 5 }, "label": text(80),
+                        "url": { "type": "string", "maxLength": 512, "pattern": "^https://" } } } } } } },
         "embeds": { "type": "array", "minItems": 1, "maxItems": 10, "items": { "type": "object", "additionalProperties": false, "properties": {
             "title": text(256), "description": text(4_096), "color": { "type": "integer", "minimum": 0, "maximum": 0x00ff_ffff },
             "timestamp": { "type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z$" },
@@ -75,6 +87,8 @@ fn pagerduty() -> Value {
         "event_action": { "enum": ["trigger", "acknowledge", "resolve"] },
         "dedup_key": { "type": "string", "minLength": 1, "maxLength": 255 },
         "client": { "type": "string" },
+        "links": { "type": "array", "items": { "type": "object", "additionalProperties": false, "required": ["href"], "properties": {
+            "href": { "type": "string", "pattern": "^https://" }, "text": { "type": "string" } } } },
         "payload": { "type": "object", "additionalProperties": false, "required": ["summary", "source", "severity"], "properties": {
             "summary": { "type": "string", "minLength": 1, "maxLength": 1_024 }, "source": { "type": "string", "minLength": 1 },
             "severity": { "enum": ["critical", "error", "warning", "info"] }, "component": { "type": "string" },
@@ -97,9 +111,12 @@ fn tables(dir: &Path, receivers: &[(&str, &Receiver)]) -> String {
     receivers.iter().map(table).collect()
 }
 
+/// A configuration with these tables, and with links.
 fn configured(dir: &Path, tables: &str) -> String {
     let config = dir.join("loopwarden.toml");
-    fs::write(&config, tables).unwrap();
+    fs::write(dir.join("link-secret"), "0123456789abcdef0123456789abcdef").unwrap();
+    let links = "http.public_url = \"https://warden.example\"\nhttp.link_secret_file = \"link-secret\"\n";
+    fs::write(&config, format!("{links}{tables}")).unwrap();
     config.to_string_lossy().into_owned()
 }
 
@@ -143,6 +160,8 @@ fn what_a_chat_or_pager_gets_is_what_its_provider_has_published() {
             let body = String::from_utf8_lossy(&request.body).into_owned();
             assert!(body.contains(command["action"].as_str().unwrap()) || *format == "pagerduty", "{format}: {body}");
             assert!(!body.contains("cargo test"), "no content of calls: {body}");
+            let has_links = body.contains("https://warden.example/a/");
+            assert_eq!(has_links, command["action"] != "unblock", "{format}: {body}");
         }
     }
     let keys: Vec<Value> = receivers[3]
@@ -184,6 +203,11 @@ fn a_test_sends_one_command_of_each_action_that_binds_nobody() {
             expect_published(format, schema, &seen);
         }
     }
+    let token = receivers[0].seen()[0].json()["blocks"].to_string();
+    let token = token.split("https://warden.example/a/").nth(1).and_then(|rest| rest.split('"').next()).expect("a link");
+    let key = loopwarden_webhook::LinkKey::of("0123456789abcdef0123456789abcdef").unwrap();
+    let link = key.read(token, loopwarden::event::EventTime(loopwarden::clock::now_ms())).unwrap();
+    assert!(link.is_test && link.session_id == "loopwarden-webhook-test", "a link of a test does nothing: {link:?}");
     let incident: Vec<Value> = receivers[3].until("all", |seen| seen.len() >= 3).iter().map(Request::json).collect();
     assert_eq!(
         incident.iter().map(|event| event["event_action"].as_str().unwrap()).collect::<Vec<_>>(),

@@ -62,12 +62,13 @@ fn cli(arguments: &[&str], address: &str) -> Output {
 fn each_scope_stops_those_it_names_and_a_release_lets_exactly_them_go_on() {
     let scratch = Scratch::new();
     let running = Running::start(&scratch.0, &["mode=live"]);
-    let of = |more: Value| -> [Value; 4] {
+    let of = |more: Value| -> [Value; 5] {
         [
             call("s", 1, more.clone()),
             call("t", 1, json!({ "agent": { "id": "fixer" } })),
             call("u", 1, json!({ "swarm_id": "w" })),
             call("v", 1, json!({ "tenant": "acme" })),
+            call("x", 1, json!({ "agent": { "id": "child", "root_id": "boss" } })),
         ]
     };
     let decided = |id: usize| -> Vec<bool> {
@@ -81,17 +82,18 @@ fn each_scope_stops_those_it_names_and_a_release_lets_exactly_them_go_on() {
     };
     let mut round = 0;
     for (body, query, expected) in [
-        (json!({ "scope": "session", "session_id": "s" }), "scope=session&session_id=s", [true, false, false, false]),
-        (json!({ "scope": "agent", "agent_id": "fixer" }), "scope=agent&agent_id=fixer", [false, true, false, false]),
-        (json!({ "scope": "swarm", "swarm_id": "w" }), "scope=swarm&swarm_id=w", [false, false, true, false]),
-        (json!({ "scope": "tenant", "tenant": "acme" }), "scope=tenant&tenant=acme", [false, false, false, true]),
+        (json!({ "scope": "session", "session_id": "s" }), "scope=session&session_id=s", [true, false, false, false, false]),
+        (json!({ "scope": "agent", "agent_id": "fixer" }), "scope=agent&agent_id=fixer", [false, true, false, false, false]),
+        (json!({ "scope": "swarm", "swarm_id": "w" }), "scope=swarm&swarm_id=w", [false, false, true, false, false]),
+        (json!({ "scope": "tree", "root_id": "boss" }), "scope=tree&root_id=boss", [false, false, false, false, true]),
+        (json!({ "scope": "tenant", "tenant": "acme" }), "scope=tenant&tenant=acme", [false, false, false, true, false]),
         (
             json!({ "scope": "session", "session_id": "v", "tenant": "acme" }),
             "scope=session&session_id=v&tenant=acme",
-            [false, false, false, true],
+            [false, false, false, true, false],
         ),
-        (json!({ "scope": "session", "session_id": "v" }), "scope=session&session_id=v", [false; 4]),
-        (json!({ "scope": "all" }), "scope=all", [true; 4]),
+        (json!({ "scope": "session", "session_id": "v" }), "scope=session&session_id=v", [false; 5]),
+        (json!({ "scope": "all" }), "scope=all", [true; 5]),
     ] {
         let mut body = body;
         body["reason"] = "runaway".into();
@@ -113,11 +115,11 @@ fn each_scope_stops_those_it_names_and_a_release_lets_exactly_them_go_on() {
         );
         assert!(stop["actor"].as_str().is_some_and(|actor| !actor.is_empty()), "{stop}");
         release(&running, query);
-        assert_eq!(decided(round + 1), [false; 4], "{body}");
+        assert_eq!(decided(round + 1), [false; 5], "{body}");
         assert!(stops(&running).is_empty());
         round += 2;
     }
-    let told = acts(&running, 14);
+    let told = acts(&running, 16);
     let read = |path: &str| std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
     let schema = |name: &str| -> jsonschema::Validator {
         jsonschema::validator_for(&serde_json::from_str(&read(&format!("config/schemas/{name}.v1.schema.json"))).unwrap())
@@ -131,7 +133,7 @@ fn each_scope_stops_those_it_names_and_a_release_lets_exactly_them_go_on() {
     let events = running.client.whole("/v1/events", None).text;
     let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     assert_eq!(events.flat_map(|event| problems(&of_events, &event)).collect::<Vec<_>>(), Vec::<String>::new());
-    assert_eq!(told.len(), 14, "one for each act: {told:?}");
+    assert_eq!(told.len(), 16, "one for each act: {told:?}");
     assert!(
         told.chunks(2).all(|pair| pair[0]["action"] == "block"
             && pair[1]["action"] == "unblock"
@@ -289,12 +291,27 @@ fn an_operator_stops_and_releases_from_the_command_line_and_sees_whom_first() {
     assert_eq!((code, told.contains("in force")), (Some(0), true), "{told}");
     let refused = check(&running, &call("a", 1, json!({ "tenant": "acme" })));
     assert_eq!((&refused["decision"], &refused["fail"]), (&json!("deny"), &json!("closed")), "{refused}");
+    // Small programs beside an agent read how long they are to refuse where nobody answers any more.
+    let body = |session: &str| json!({ "session_id": session, "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_use_id": "t" });
+    let held = |session: &str| {
+        let path = "/v1/hooks/claude-code";
+        let answer = running.client.post(path, "application/json", body(session).to_string().as_bytes());
+        answer.header("loopwarden-refuse-for-ms").map(str::to_owned)
+    };
+    assert_eq!(held("of-no-tenant"), None);
+    let (code, told) = ask(&["stop", "--session", "of-no-tenant", "--reason", "r", "--for", "5m", "--fail-closed"]);
+    assert_eq!(code, Some(0), "{told}");
+    let left_ms: u64 = held("of-no-tenant").unwrap().parse().unwrap();
+    assert!((1..=300_000).contains(&left_ms), "{left_ms}");
+    assert_eq!(acts(&running, 2).len(), 2);
+    let (code, told) = ask(&["tail", "--since", "earliest", "--once", "--acts"]);
+    assert_eq!((code, told.lines().count(), told.matches(" by ").count() >= 2), (Some(0), 2, true), "{told}");
     assert_eq!(check(&running, &call("c", 1, json!({ "tenant": "other" })))["decision"], "allow");
     let (code, told) = ask(&["release", "--tenant", "acme", "--reason", "fixed"]);
     assert_eq!((code, told.contains("done")), (Some(0), true), "{told}");
     assert_eq!(check(&running, &call("a", 2, json!({ "tenant": "acme" })))["decision"], "allow");
-    let told = acts(&running, 2);
-    assert_eq!(told[1]["reason"]["evidence"]["reason"], "fixed", "{told:?}");
+    let told = acts(&running, 3);
+    assert_eq!(told[2]["reason"]["evidence"]["reason"], "fixed", "{told:?}");
     for wrong in [
         &["stop", "--reason", "r", "--for", "5m"][..],
         &["stop", "--session", "a", "--all", "--reason", "r", "--for", "5m"],

@@ -123,7 +123,7 @@ const RULES: &[(&str, &str, &str)] = &[
     (
         "only = ['stuck']",
         "only = ['stuk']",
-        "only holds \"stuk\", but detectors are: exact_repeat, near_repeat, outcome_repeat, state_repeat, semantic_repeat, oscillation, dead_end, stagnation, stuck, call_rate, fleet_rate, test_fix, shell_failures, text_only, exploration, swarm_repeat, similar_repeat, no_news, similar_failures, own_words, cycle, budget",
+        "only holds \"stuk\", but detectors are: exact_repeat, near_repeat, outcome_repeat, state_repeat, semantic_repeat, oscillation, dead_end, stagnation, stuck, call_rate, fleet_rate, test_fix, shell_failures, text_only, exploration, swarm_repeat, similar_repeat, no_news, similar_failures, own_words, cycle, budget, tree",
     ),
 ];
 

@@ -48,4 +48,6 @@ pub struct Episode {
     pub level: u8,
     /// Id of its first command: the episode's name.
     pub id: CommandId,
+    /// Begun in the control arm of a trial: the agent knows nothing of it.
+    pub is_control: bool,
 }

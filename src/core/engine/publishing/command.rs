@@ -122,6 +122,7 @@ impl ScopeKind {
         match scope {
             StopScope::Session => Self::Session,
             StopScope::Agent => Self::Agent,
+            StopScope::Tree => Self::Group,
             StopScope::Swarm => Self::Swarm,
             StopScope::Tenant => Self::Fleet,
             StopScope::All => Self::All,
@@ -144,6 +145,8 @@ pub struct Scope {
     pub kind: ScopeKind,
     /// Narrows to calls of this tool.
     pub tool: Option<String>,
+    /// Narrows to calls of these tools: names, and beginnings of names that end in `*`. Empty: whatever `tool` has.
+    pub tools: Vec<String>,
     /// Narrows to calls with this identity.
     pub fingerprint: Option<(Hash128, IdentityRecipe)>,
     /// Swarm scope: these agents only, as (session, agent). Empty: each that makes a matching call.
@@ -151,10 +154,22 @@ pub struct Scope {
 }
 
 impl Scope {
+    /// Whether it binds calls of a tool of this name.
+    #[must_use]
+    pub fn has_tool(&self, name: &str) -> bool {
+        // A tool of a server has the rules of its last name.
+        let own = name.rfind("__").and_then(|at| name.get(at + 2..)).unwrap_or(name);
+        let is_named = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning) || own.starts_with(beginning),
+            None => pattern == name || pattern == own,
+        };
+        self.tool.as_deref().is_none_or(|tool| tool == name) && (self.tools.is_empty() || self.tools.iter().any(is_named))
+    }
+
     /// Whether it binds the same calls as `other`, whichever agents make them.
     #[must_use]
     pub fn binds_same_calls(&self, other: &Self) -> bool {
-        self.kind == other.kind && self.tool == other.tool && self.fingerprint == other.fingerprint
+        self.kind == other.kind && self.tool == other.tool && self.tools == other.tools && self.fingerprint == other.fingerprint
     }
 }
 
@@ -392,7 +407,7 @@ impl Verdict {
     pub fn refuses(&self, step: &Step, tool: &str, time: EventTime) -> bool {
         self.action == Action::Block
             && self.expires_at > time
-            && self.scope.tool.as_deref().is_none_or(|bound| bound == tool)
+            && self.scope.has_tool(tool)
             && self.scope.fingerprint.as_ref().is_none_or(|(hash, recipe)| match recipe {
                 IdentityRecipe::Coarse(_) => *hash == step.fingerprint,
                 _ => *hash == step.call,

@@ -46,9 +46,13 @@ pub(crate) fn publish(
         rejects: context.policy.detectors.exact_repeat.reject_notice_always || finding.can_block(),
         seconds: history.get(finding.first).map(|first| (context.time.0 - first.time.0) / 1000),
     };
-    let text = message::text(context.policy, &about, decision.recommended);
+    let mut text = message::text(context.policy, &about, decision.recommended);
     // What is shadow in both arms compares nothing.
-    let arm = (track == Track::Live).then(|| context.policy.trial.arm(context.tenant(), &context.event.session_id)).flatten();
+    let trial = Some(&context.policy.trial).filter(|_| track == Track::Live);
+    let arm = trial.and_then(|trial| trial.arm(context.tenant(), &context.event.session_id, finding.detector));
+    if arm == Some(Arm::Variant) && action == Action::Nudge {
+        text.text = context.policy.trial.words(finding.detector, about.tool, finding.count).unwrap_or(text.text);
+    }
     // Episodes are the same in both arms: only what is sent differs.
     let sent_as = if arm == Some(Arm::Control) { Track::Shadow } else { track };
     let origin = context.origin(head.epoch, head.next_seq(sent_as));
@@ -125,6 +129,7 @@ fn note_published(
             block_until,
             level: command.level,
             id: command.episode,
+            is_control: command.arm == Some(Arm::Control),
         });
     }
 }
@@ -143,7 +148,7 @@ fn expiry(context: &Context<'_>, decision: &Decision) -> EventTime {
 fn scope(policy: &Policy, finding: &Finding, action: Action, step: &Step, tool: &str) -> Scope {
     let asked = finding.scope.unwrap_or_else(|| policy.detectors.counts(finding.detector).block_scope);
     let asked = if policy.fusion.decides { BlockScope::Session } else { asked };
-    let all = Scope { kind: ScopeKind::Agent, tool: None, fingerprint: None, only: Vec::new() };
+    let all = Scope { kind: ScopeKind::Agent, tool: None, tools: Vec::new(), fingerprint: None, only: Vec::new() };
     let narrow = match action {
         Action::Nudge if finding.detector.about().repeats_call => BlockScope::Fingerprint,
         Action::Nudge => BlockScope::Session,

@@ -6,6 +6,8 @@ use crate::engine::exemptions::Exemption;
 use crate::engine::publishing::command::{CommandId, ReasonCode};
 use crate::engine::recording::lifecycle::unblock;
 use crate::engine::session::Session;
+use crate::engine::watched::Watch;
+use crate::engine::watching::end_watch;
 use crate::event::{Answer, EventTime, Judged};
 use crate::identity::base32;
 use crate::policy::Detector;
@@ -25,6 +27,8 @@ pub(super) fn answer(context: &Context<'_>, session: &mut Session, answer: &Answ
     if until <= context.time || is_limit {
         return;
     }
+    end_watch(session, Watch::LetBe, out);
+    let head = &session.head;
     let of_loop = head.episodes.iter().chain(&head.shadow_episodes).filter(|other| other.identity == episode.identity);
     let ids: Vec<CommandId> = of_loop.map(|episode| episode.id).collect();
     unblock(context, session, ReasonCode::Answer, |block| ids.contains(&block.episode), out);

@@ -1,7 +1,7 @@
 //! Calls and their answers become steps of the history, and advance the runs of equal calls.
 
 use crate::detect::weights::measure;
-use crate::detect::{Flags, History, Step, Waiting};
+use crate::detect::{Flags, History, Step, Waiting, brought_nothing, tree};
 use crate::engine::context::Context;
 use crate::engine::due::arm_open_calls;
 use crate::engine::effects::{DeniedBy, Effects, NudgeResponse};
@@ -10,10 +10,12 @@ use crate::engine::observe::{MatrixBlock, Recorded};
 use crate::engine::recording::identify::{self, Asked};
 use crate::engine::recording::lifecycle::remember;
 use crate::engine::recording::swarm_calls::{count_fleet, count_in_vain, count_made};
+use crate::engine::recording::uses::{count_spawn, count_spawn_in_vain};
 use crate::engine::session::{Head, Session};
+use crate::engine::tree::Tree;
 use crate::event::{Call, CallResult, EventTime, Outcome};
 use crate::identity::{Arguments, Hash64, call_identity, hash_text};
-use crate::policy::{Detector, Policy, ToolPolicy};
+use crate::policy::{Detector, Policy, ToolClass, ToolPolicy};
 
 /// How many calls after a wait look whether it was worth it: builds, deployments and what they wrote are seldom seen in one.
 const LOOKS_AFTER_A_WAIT: usize = 3;
@@ -68,6 +70,14 @@ pub(crate) fn record_call<'a>(
         session.head.streaks.texts.turns = 0;
     }
     let is_requested = step.was_made();
+    if is_requested && tool.class == ToolClass::Spawn {
+        let place = session.head.tree.get_or_insert_with(|| Box::new(Tree::of(context.event)));
+        place.spawns = place.spawns.saturating_add(1);
+        out.counters.spawned = true;
+        if policy.detectors.tree.mode.is_on() {
+            count_spawn(context, session, tree::brief(&args), out);
+        }
+    }
     if session.history.push(step, &call.tool) {
         out.marks.push(Mark::RingWrapped);
     }
@@ -192,6 +202,11 @@ fn finish<'a>(
         return Recorded::default();
     }
     count_in_vain(context, session, sequence, out);
+    if tool.class == ToolClass::Spawn
+        && session.history.get(sequence).is_some_and(|step| step.failed() || brought_nothing(&session.history, step))
+    {
+        count_spawn_in_vain(context, session, out);
+    }
     let is_counted = answer_runs(policy, session, sequence, counts_from_now);
     Recorded {
         step: Some((sequence, tool)),

@@ -9,9 +9,9 @@ use crate::detect::{Evidence, Family, Flags, Hashed, History, Marks, Step, loop_
 use crate::engine::context::Context;
 use crate::event::{Call, CallResult, Content, Outcome, View};
 use crate::identity::{
-    AnswerSketch, ArgumentSketch, Arguments, Digest, Hash64, Hashes, Signature, Sketch, after_cd, call_identity, canonical_json,
-    error_key, fingerprint, hash_text, outcome_identity, own_words, read_arguments, read_hash, read_json, read_text,
-    readable_text, readable_text_of, sketch_failure, state_identity,
+    AnswerSketch, ArgumentSketch, Arguments, Digest, Hash64, Signature, Sketch, after_cd, call_identity, canonical_json,
+    error_key, fingerprint, hash_text, outcome_identity, read_arguments, read_hash, read_json, read_text, readable_text,
+    readable_text_of, sketch_failure, state_identity,
 };
 use crate::limits::DESCRIPTION_CHARS_MAX;
 use crate::policy::{Policy, ToolClass, ToolPolicy};
@@ -106,38 +106,35 @@ pub(crate) fn requested(
 
 /// What a call shows before its answer has come.
 pub(crate) struct Asked {
+    /// With its words, unless it is known to have worked.
     arguments: ArgumentSketch,
-    /// Its words; none where it is known to have worked.
-    own: Hashes,
     marks: Marks,
 }
 
 impl Asked {
     /// What a call shows. `may_fail`: its outcome is not known to be a success.
     pub(crate) fn of(policy: &Policy, call: &Call<'_>, args: &Arguments<'_>, may_fail: bool) -> Self {
-        let text = args.text();
         let mut marks = Marks::default();
         let only = args.only_value().and_then(only_word);
         marks.set(Marks::HANDLE, only.is_some());
         marks.set(Marks::ID, only.is_some_and(is_id));
         marks.set(Marks::NO_ARGUMENTS, call.args.is_absent());
-        let own = if may_fail { own_words(&call.tool, text) } else { Hashes::new() };
-        let modifiers = policy.identity.fingerprint.modifiers();
-        let mut arguments = read_arguments(args, modifiers, ARGUMENTS_MAX, ARGUMENT_WORDS_MAX);
+        let (modifiers, tool) = (policy.identity.fingerprint.modifiers(), may_fail.then_some(&*call.tool));
+        let mut arguments = read_arguments(args, modifiers, ARGUMENTS_MAX, ARGUMENT_WORDS_MAX, tool);
         // A hash names nothing.
         if matches!(call.args, Content::Sha256(_)) {
             arguments.named.clear();
         }
-        Self { arguments, own, marks }
+        Self { arguments, marks }
     }
 
     /// The same as evidence, until the answer comes.
     pub(crate) fn evidence(&self) -> Evidence {
-        Evidence::new(Hashed { own: &self.own, ..self.hashed() }, 0, self.marks)
+        Evidence::new(Hashed { own: &self.arguments.own, ..self.hashed() }, 0, self.marks)
     }
 
     fn hashed(&self) -> Hashed<'_> {
-        let ArgumentSketch { sketch, hashes, named } = &self.arguments;
+        let ArgumentSketch { sketch, hashes, named, .. } = &self.arguments;
         Hashed { arguments: sketch.view(), values: hashes, asked: named, ..Hashed::default() }
     }
 }
@@ -360,7 +357,7 @@ pub(crate) fn completed(
         done.outcome = compared.identity.hash64();
         canonical = compared.canonical.filter(|_| result.stable_result.is_absent());
     }
-    let own = asked.map(|asked| &*asked.own).or_else(|| step.evidence.as_ref().map(Evidence::own));
+    let own = asked.map(|asked| &*asked.arguments.own).or_else(|| step.evidence.as_ref().map(Evidence::own));
     let own = own.filter(|_| policy.needs.evidence);
     done.answered = own.map(|own| answered(result, &answer, canonical.as_deref(), is_ok, own));
     if !is_ok {

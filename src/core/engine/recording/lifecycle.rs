@@ -11,10 +11,12 @@ use crate::engine::publishing::command::{Action, Command, ReasonCode, Verdict};
 use crate::engine::session::Session;
 use crate::engine::subject::SEPARATOR;
 use crate::engine::timer::TimerKind;
+use crate::engine::watched::Watch;
+use crate::engine::watching::end_watch;
 use crate::event::{Event, EventTime};
 use crate::identity::{Hash64, hash_text};
 use crate::limits::RECENT_IDS_MAX;
-use crate::policy::{Arm, Detector, Mode, SessionBounds};
+use crate::policy::{Detector, Mode, SessionBounds};
 
 /// Forgets what was counted: the floor rises, scalars become 0, episodes close, blocks get an `unblock`. Totals stay.
 pub(crate) fn reset(context: &Context<'_>, session: &mut Session, reason: ReasonCode, out: &mut Effects) {
@@ -36,6 +38,7 @@ pub(crate) fn bound(context: &Context<'_>, session: &mut Session, reason: Reason
 
 /// What was counted, and what was published about it.
 fn forget_counts(session: &mut Session, out: &mut Effects) {
+    end_watch(session, Watch::Over, out);
     session.history.raise_floor();
     session.head.streaks = Streaks::default();
     session.head.pending_turn = 0;
@@ -86,11 +89,19 @@ pub(crate) fn unblock_on_policy_change(context: &Context<'_>, session: &mut Sess
         blocks_with_others || policy.detectors.blocks_alone(detector)
     };
     // Whom a trial only watches is sent nothing, and held by nothing that was sent before.
-    let is_watched = policy.trial.arm(context.tenant(), &context.event.session_id) == Some(Arm::Control);
+    let (tenant, session_id) = (context.tenant(), &*context.event.session_id);
+    let is_watched = policy.trial.is_control(tenant, session_id);
     unblock(context, session, ReasonCode::Policy, |block| is_watched || !still_blocks(block.detector), out);
     if is_watched {
         out.verdicts_changed |= session.head.verdicts.clear();
         session.head.arm_verdicts(&mut out.timers);
+    } else {
+        // What an agent was not sent is no reason to be firmer with it once its trial is over.
+        session.head.episodes.retain(|episode| !episode.is_control);
+    }
+    // Of an agent that changes its arm nothing can be known.
+    if session.head.watched.is_some_and(|agent| policy.trial.arm(tenant, session_id, agent.detector) != Some(agent.arm)) {
+        end_watch(session, Watch::LetBe, out);
     }
 }
 
@@ -160,6 +171,7 @@ pub(crate) fn reset_at(event: &Event<'_>, place: SourcePosition<'_>) -> Hash64 {
 
 /// The idle timer's part of forgetting: the session is gone, with its other timers and its verdicts.
 pub(crate) fn forget(session: &mut Session, out: &mut Effects) {
+    end_watch(session, Watch::Over, out);
     let head = &mut session.head;
     head.timers.arm(TimerKind::OpenCalls, None, &mut out.timers);
     out.verdicts_changed = head.verdicts.clear();

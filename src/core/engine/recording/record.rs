@@ -160,15 +160,12 @@ pub(crate) fn turn_has_ended(context: &Context<'_>, session: &mut Session) -> bo
     is_over && is_judged
 }
 
-/// Notes findings at their steps, and what the loops of the live ones cost.
-pub(crate) fn note_findings(context: &Context<'_>, session: &mut Session, findings: &[Finding], out: &mut Effects) {
-    // What only a shadow detector or a signal finds is no loop that anybody would hear of.
-    if findings.iter().any(|finding| finding.is_current && Track::of(finding) == Track::Live) {
-        let usage = context.event.usage;
-        out.counters.loop_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
-        out.counters.loop_cost_micro_usd = usage.cost_micro_usd;
-    }
+/// Notes findings at their steps. What only a shadow detector or a signal finds is no loop that anybody would hear of, and costs nothing.
+pub(crate) fn note_findings(session: &mut Session, findings: &[Finding], out: &mut Effects) {
     for finding in findings.iter().filter(|finding| finding.is_current) {
+        if Track::of(finding) == Track::Live {
+            out.spending.found |= finding.detector.bit();
+        }
         if finding.detector == Detector::CallRate && finding.block_at > 0 {
             // A call that has run counts, whatever its rate.
             session.history.update(finding.last, |step| step.flags.set(Flags::OVER_RATE, !step.flags.contains(Flags::OBSERVED)));

@@ -1,22 +1,40 @@
-//! What an event uses of the budgets of the policy, for the swarm stage to add up.
+//! What an event uses of the budgets of the policy, and shows of a tree of agents, for the swarm stage to add up.
 
+use crate::detect::Brief;
 use crate::engine::context::Context;
-use crate::engine::effects::{BudgetUse, Effects, SwarmCallKey};
+use crate::engine::effects::{BudgetUse, Effects, SwarmCallKey, TreeFact, TreeUse};
 use crate::engine::session::Session;
 use crate::engine::subject::{Group, GroupKind};
 use crate::policy::{Budget, BudgetScope, Per, Used};
 
-/// Adds what an event used to each budget that covers it. `is_call`: a call is made with it.
-pub(crate) fn count_uses(context: &Context<'_>, session: &Session, is_call: bool, out: &mut Effects) {
+/// What an event did beside its usage.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Did {
+    /// A call is made with it.
+    pub calls: bool,
+    /// Its agent names its tree for the first time.
+    pub joins: bool,
+    /// Its agent reports its end.
+    pub ends: bool,
+}
+
+/// Adds what an event used to each budget that covers it, and to the tree of its agent.
+pub(crate) fn count_uses(context: &Context<'_>, session: &Session, did: Did, out: &mut Effects) {
     let usage = context.event.usage;
+    let tree = session.head.tree.as_deref();
+    let depth = tree.map_or(0, |tree| tree.depth);
     let used = Used {
-        calls: u64::from(is_call),
+        calls: u64::from(did.calls),
         tokens: usage.input_tokens.saturating_add(usage.output_tokens),
         cost_micro_usd: usage.cost_micro_usd,
+        // The root was started by nobody.
+        agents: u64::from(did.joins && depth > 0),
+        ended: u64::from(did.ends && depth > 0),
+        depth: if did.joins { depth } else { 0 },
         first: context.time,
         last: context.time,
     };
-    if used.calls == 0 && used.tokens == 0 && used.cost_micro_usd == 0 {
+    if used == (Used { first: context.time, last: context.time, ..Used::default() }) {
         return;
     }
     for budget in context.policy.budgets.iter() {
@@ -26,6 +44,36 @@ pub(crate) fn count_uses(context: &Context<'_>, session: &Session, is_call: bool
         let window = budget.per.window_of(context.time);
         out.uses.push(BudgetUse { key, window, used, record_time: context.event.record_time });
     }
+    if tree.is_some() && context.policy.detectors.tree.mode.is_on() {
+        note_in_tree(context, session, TreeFact::Used(used), out);
+        if used.agents > 0 {
+            note_in_tree(context, session, TreeFact::Began { depth }, out);
+        }
+    }
+}
+
+/// A call that starts an agent is made.
+pub(crate) fn count_spawn(context: &Context<'_>, session: &Session, brief: Brief, out: &mut Effects) {
+    note_in_tree(context, session, TreeFact::Spawned(brief), out);
+}
+
+/// An agent that was started has failed, or brought what was known.
+pub(crate) fn count_spawn_in_vain(context: &Context<'_>, session: &Session, out: &mut Effects) {
+    if context.policy.detectors.tree.mode.is_on() && session.head.tree.is_some() {
+        note_in_tree(context, session, TreeFact::InVain, out);
+    }
+}
+
+fn note_in_tree(context: &Context<'_>, session: &Session, what: TreeFact, out: &mut Effects) {
+    out.trees.push(TreeUse {
+        tenant: context.tenant().to_owned(),
+        tree: tree(session).to_owned(),
+        session_id: context.event.session_id.clone().into_owned(),
+        agent_id: context.event.agent_id.clone().into_owned(),
+        time: context.time,
+        record_time: context.event.record_time,
+        what,
+    });
 }
 
 /// Whose use a budget adds up with this event; none where it does not cover it.
@@ -35,15 +83,29 @@ fn group(context: &Context<'_>, session: &Session, budget: &Budget) -> Option<Gr
         BudgetScope::Agent => (&*event.agent_id, Group::new(GroupKind::Agent, &*event.agent_id)),
         BudgetScope::Swarm => (&*session.head.swarm_id, Group::new(GroupKind::Swarm, &*session.head.swarm_id)),
         BudgetScope::Tenant => (context.tenant(), Group::tenant()),
+        BudgetScope::Tree => (tree(session), Group::new(GroupKind::Tree, tree(session))),
         BudgetScope::Label(key) => {
             let (_, value) = event.labels.iter().find(|(label, _)| label == key)?;
             (&**value, Group::label(key, value)?)
         }
     };
-    // Who is in no swarm has no budget of one.
-    let is_nobody = group.name.is_empty() && group.kind != GroupKind::Tenant;
-    if is_nobody || !budget.covers(name) {
+    if is_nobody(&group) || !budget.covers(name) {
         return None;
     }
-    Some(if budget.per == Per::Session { Group::new(GroupKind::Session, &*event.session_id) } else { group })
+    let group = match budget.per {
+        Per::Session => Group::new(GroupKind::Session, &*event.session_id),
+        Per::Tree => Group::new(GroupKind::Tree, tree(session)),
+        Per::Minute | Per::Hour | Per::Day | Per::Week => group,
+    };
+    (!is_nobody(&group)).then_some(group)
+}
+
+/// The tree of a session; empty where it is in none.
+fn tree(session: &Session) -> &str {
+    session.head.tree.as_ref().map_or("", |tree| &*tree.name)
+}
+
+/// Who is in no swarm, and in no tree, has no budget of one.
+fn is_nobody(group: &Group) -> bool {
+    group.name.is_empty() && group.kind != GroupKind::Tenant
 }

@@ -13,7 +13,7 @@ use crate::engine::swarm::rules::Rules;
 use crate::engine::swarm::sums::{SwarmReport, UsedWindow};
 use crate::engine::timer::TimerKind;
 use crate::event::EventTime;
-use crate::limits::TOOL_NAME_CHARS_SHOWN;
+use crate::limits::{SESSION_BUDGET_MS, TOOL_NAME_CHARS_SHOWN};
 use crate::policy::{Budget, BudgetScope, BudgetStep, Detector, Mode, Per, Policy, Quantity, Reached};
 
 /// The counter of a group's budget, under one policy.
@@ -40,7 +40,7 @@ impl<'a> BudgetCounter<'a> {
             SwarmInput::Report(report) => self.report(counter, &report, is_aligned, out),
             SwarmInput::Compare => {
                 // What is over binds nobody any more, whatever the limit is now.
-                let is_over = |start: EventTime| self.per != Per::Session && self.end_of(start) <= counter.time;
+                let is_over = |start: EventTime| self.has_end() && self.end_of(start) <= counter.time;
                 let windows: Vec<EventTime> = counter.panes.keys().copied().filter(|start| !is_over(*start)).collect();
                 for start in windows {
                     self.judge(counter, start, counter.time, true, out);
@@ -56,7 +56,7 @@ impl<'a> BudgetCounter<'a> {
     fn report(&self, counter: &mut SwarmCounter, report: &SwarmReport, is_aligned: bool, out: &mut Effects) {
         let Some(UsedWindow { start, used }) = report.used else { return };
         let rules = Rules::of(self.policy, self.key, "");
-        if !is_aligned && self.per != Per::Session && start.plus_ms(rules.pane_life_ms) < counter.time {
+        if !is_aligned && self.has_end() && start.plus_ms(rules.pane_life_ms) < counter.time {
             out.counters.swarm_late = out.counters.swarm_late.saturating_add(u32::try_from(used.calls).unwrap_or(u32::MAX));
             return;
         }
@@ -84,7 +84,7 @@ impl<'a> BudgetCounter<'a> {
         }
         // Another policy may block where the step was crossed in shadow. Without one a block is placed once: how often it would be placed again
         // depended on where reports are cut.
-        let is_open = self.per == Per::Session || self.end_of(start) > counter.time;
+        let is_open = !self.has_end() || self.end_of(start) > counter.time;
         let blocks = self.budget.is_some_and(|budget| budget.mode == Mode::Block) && crossed == BudgetStep::Block as u32;
         if is_compared && blocks && is_open && !counter.verdicts.blocks().any(is_of) {
             published = published.min(BudgetStep::Nudge as u32);
@@ -143,8 +143,8 @@ impl<'a> BudgetCounter<'a> {
             issued_at,
             trigger: Trigger::Window { end },
         };
-        let scope = Scope { kind: ScopeKind::Group, tool: None, fingerprint: None, only: Vec::new() };
-        let expires_at = if self.per == Per::Session { issued_at.plus_ms(self.policy.idle_ms) } else { end };
+        let scope = Scope { kind: ScopeKind::Group, tool: None, tools: Vec::new(), fingerprint: None, only: Vec::new() };
+        let expires_at = if self.has_end() { end } else { issued_at.plus_ms(SESSION_BUDGET_MS) };
         let level = if action == Action::Block { 4 } else { 1 };
         let text = self.text(step);
         let begun = Command::new(origin, action, ReasonCode::Detector(Detector::Budget), scope, level, expires_at);
@@ -174,9 +174,14 @@ impl<'a> BudgetCounter<'a> {
         out.commands.push(command);
     }
 
-    /// End of the window that begins at a time; 0 of a session's.
+    /// Whether its windows end by the clock; that of a session or a tree lives as long as they do.
+    const fn has_end(&self) -> bool {
+        self.per.window_ms() > 0
+    }
+
+    /// End of the window that begins at a time; 0 of one without.
     const fn end_of(&self, start: EventTime) -> EventTime {
-        EventTime(if self.per.window_ms() > 0 { start.0.saturating_add(self.per.window_ms()) } else { 0 })
+        EventTime(if self.has_end() { start.0.saturating_add(self.per.window_ms()) } else { 0 })
     }
 
     /// The numbers, whose they are and what to do. It names no label's value and no agent.
@@ -189,13 +194,14 @@ impl<'a> BudgetCounter<'a> {
                 GroupKind::Swarm => "this swarm",
                 GroupKind::Tenant => "this tenant",
                 GroupKind::Label => "those with this label",
+                GroupKind::Tree => "this agent and all that it started",
             },
-            SwarmCallKey::Swarm { .. } | SwarmCallKey::Fleet { .. } => "",
+            SwarmCallKey::Swarm { .. } | SwarmCallKey::Fleet { .. } | SwarmCallKey::Tree { .. } => "",
         };
         let name = safe(self.name, TOOL_NAME_CHARS_SHOWN);
         let (used, limit) = (shown(quantity, used), shown(quantity, limit));
         let per = match self.per {
-            Per::Session => "",
+            Per::Session | Per::Tree => "",
             Per::Minute => " a minute",
             Per::Hour => " an hour",
             Per::Day => " a day",
@@ -239,11 +245,18 @@ impl<'a> BudgetCounter<'a> {
 
 /// Whether a budget is still one of this group: its scope and its names may have changed.
 fn covers(budget: &Budget, tenant: &str, group: &Group) -> bool {
+    let is_each = match group.kind {
+        GroupKind::Session => budget.per == Per::Session,
+        GroupKind::Tree => budget.per == Per::Tree,
+        _ => false,
+    };
     let name = match (&budget.scope, group.kind) {
-        (BudgetScope::Tenant, GroupKind::Session) => return budget.per == Per::Session && budget.covers(tenant),
-        // Which sessions of a swarm or a label have it is decided where they are.
-        (_, GroupKind::Session) => return budget.per == Per::Session,
-        (BudgetScope::Agent, GroupKind::Agent) | (BudgetScope::Swarm, GroupKind::Swarm) => Some(group.name.as_str()),
+        (BudgetScope::Agent, GroupKind::Agent)
+        | (BudgetScope::Swarm, GroupKind::Swarm)
+        | (BudgetScope::Tree, GroupKind::Tree) => Some(group.name.as_str()),
+        (BudgetScope::Tenant, GroupKind::Session | GroupKind::Tree) => return is_each && budget.covers(tenant),
+        // Which sessions or trees of a swarm or a label have it is decided where they are.
+        (_, GroupKind::Session | GroupKind::Tree) => return is_each,
         (BudgetScope::Tenant, GroupKind::Tenant) => Some(tenant),
         (BudgetScope::Label(key), GroupKind::Label) => {
             group.name.strip_prefix(key.as_str()).and_then(|rest| rest.strip_prefix('='))
@@ -268,5 +281,6 @@ fn shown(quantity: Quantity, amount: u64) -> String {
         Quantity::Tokens => format!("{amount} tokens"),
         Quantity::Cost => format!("{}.{:02} US dollars", amount / 1_000_000, amount % 1_000_000 / 10_000),
         Quantity::Wall => format!("{} s", amount / 1_000),
+        Quantity::Agents => format!("{amount} agents"),
     }
 }

@@ -95,13 +95,13 @@ fn scope(key: &SwarmCallKey, counter: &SwarmCounter, rules: &Rules, crossing: &C
     let (kind, fingerprint) = match key {
         SwarmCallKey::Swarm { fingerprint, .. } => (ScopeKind::Swarm, *fingerprint),
         SwarmCallKey::Fleet { fingerprint, .. } => (ScopeKind::Fleet, *fingerprint),
-        SwarmCallKey::Budget { .. } => (ScopeKind::Group, Hash128::NONE),
+        SwarmCallKey::Budget { .. } | SwarmCallKey::Tree { .. } => (ScopeKind::Group, Hash128::NONE),
     };
     let only = match rules.notify {
         Notify::Latest => latest(&counter.panes, rules, crossing.end).into_iter().collect(),
         Notify::Contributors => Vec::new(),
     };
-    Scope { kind, tool: bound_tool(counter, &recipe).cloned(), fingerprint: Some((fingerprint, recipe)), only }
+    Scope { kind, tool: bound_tool(counter, &recipe).cloned(), tools: Vec::new(), fingerprint: Some((fingerprint, recipe)), only }
 }
 
 fn expiry(

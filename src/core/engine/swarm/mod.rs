@@ -1,5 +1,5 @@
-//! The swarm engine: sums of one fingerprint over all workers of a swarm, of one definition over the fleet, and of what a group uses of a
-//! budget (`budget`).
+//! The swarm engine: sums of one fingerprint over all workers of a swarm, of one definition over the fleet, of what a group uses of a
+//! budget (`budget`), and of a tree of agents (`tree`).
 //!
 //! Decisions are functions of pane sums, which only grow: how calls are cut into reports, in which order they arrive, and how many
 //! lanes there are changes no id (rules W2, W3). A command is sent when a window's sum crosses a step, never when a pane closes.
@@ -9,7 +9,9 @@ mod command;
 mod counter;
 mod input;
 mod rules;
+mod spawned;
 mod sums;
+mod tree;
 mod windows;
 
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use crate::engine::publishing::command::{Command, Origin, ReasonCode, Trigger, V
 use crate::engine::swarm::budget::BudgetCounter;
 use crate::engine::swarm::command::{Crossing, command};
 use crate::engine::swarm::rules::{Rules, life_ms, period_ms};
+use crate::engine::swarm::tree::TreeCounter;
 use crate::engine::swarm::windows::{is_block, is_shared, left_out, new_steps, window_sums, window_workers};
 use crate::engine::timer::TimerKind;
 use crate::event::EventTime;
@@ -27,6 +30,7 @@ use crate::policy::{Detector, Policy};
 
 pub use counter::{Period, SwarmCounter};
 pub use input::SwarmInput;
+pub use spawned::{SeenBrief, Spawned, SpawnedWindow, WHOLE_LIFE};
 pub use sums::{SwarmEntry, SwarmReport, SwarmSums, UsedWindow};
 pub use windows::{Contribution, Pane, Panes};
 
@@ -61,7 +65,7 @@ impl SwarmEngine {
     /// however long the swarm lives.
     #[must_use]
     pub fn pane_of(&self, key: &SwarmCallKey, reported: EventTime) -> EventTime {
-        if self.pane_life_ms(key).is_some() { reported } else { EventTime(0) }
+        if reported == WHOLE_LIFE || self.pane_life_ms(key).is_some() { reported } else { EventTime(0) }
     }
 
     /// How long a swarm's reset must be remembered for counters that begin later, event time in ms: as long as a call before it is not
@@ -96,6 +100,9 @@ impl SwarmEngine {
     /// Applies one input to the counter of `key`. Cannot fail.
     pub fn apply(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, input: SwarmInput, out: &mut Effects) {
         if let Some(of) = BudgetCounter::of(&self.app, &self.policy, key) {
+            return of.apply(counter, input, self.is_aligned, out);
+        }
+        if let Some(of) = TreeCounter::of(&self.app, &self.policy, key) {
             return of.apply(counter, input, self.is_aligned, out);
         }
         match input {

@@ -82,6 +82,21 @@ impl Rules {
                 workers_max: 0,
                 pane_life_ms,
             },
+            SwarmCallKey::Tree { .. } => Self {
+                detector: Detector::Tree,
+                mode: policy.detectors.tree.mode,
+                threshold: 1,
+                block_at: 0,
+                block_shared_min: 0,
+                workers_min: 1,
+                worker: Worker::Agent,
+                window_ms: policy.detectors.tree.window_ms,
+                period_ms: policy.detectors.tree.cooldown_ms,
+                steps: SwarmSteps::Once,
+                notify: Notify::Contributors,
+                workers_max: swarm.workers_max as usize,
+                pane_life_ms,
+            },
         }
     }
 
@@ -96,6 +111,7 @@ pub(super) fn life_ms(policy: &Policy, key: &SwarmCallKey) -> Option<i64> {
     let window_ms = match key {
         SwarmCallKey::Swarm { .. } => policy.detectors.swarm_repeat.window_ms,
         SwarmCallKey::Fleet { .. } => policy.detectors.fleet_rate.window_ms,
+        SwarmCallKey::Tree { .. } => policy.detectors.tree.window_ms,
         // The pane is the whole window: to its last moment comes what a partition may lag.
         SwarmCallKey::Budget { per, .. } => {
             return (per.window_ms() > 0).then(|| per.window_ms().saturating_add(SWARM_PANE_LIFE_MS_MIN));
@@ -113,5 +129,6 @@ pub(super) const fn period_ms(policy: &Policy, key: &SwarmCallKey) -> i64 {
         SwarmCallKey::Swarm { .. } => 0,
         SwarmCallKey::Fleet { .. } => policy.detectors.fleet_rate.window_ms,
         SwarmCallKey::Budget { per, .. } => per.window_ms(),
+        SwarmCallKey::Tree { .. } => policy.detectors.tree.cooldown_ms,
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::effects::{BudgetUse, SwarmCall, SwarmCallKey, SwarmReset};
+use crate::engine::effects::{BudgetUse, SwarmCall, SwarmCallKey, SwarmReset, TreeFact, TreeUse};
 use crate::engine::publishing::command::IdentityRecipe;
+use crate::engine::swarm::spawned::{SpawnedWindow, WHOLE_LIFE};
 use crate::event::EventTime;
 use crate::identity::Hash128;
 use crate::policy::{Policy, Used};
@@ -32,8 +33,10 @@ pub struct SwarmReport {
     pub record_time: EventTime,
     /// Sorted by session and agent.
     pub entries: Vec<SwarmEntry>,
-    /// Of a budget: what was used in a window of it.
+    /// Of a budget: what was used in a window of it. Of a tree: in its whole life.
     pub used: Option<UsedWindow>,
+    /// Of a tree: what was seen of agents that were started.
+    pub spawned: Option<Box<SpawnedWindow>>,
 }
 
 /// What was used of a budget in one of its windows.
@@ -48,14 +51,33 @@ impl SwarmReport {
     /// What was used of a budget.
     #[must_use]
     pub const fn of_use(record_time: EventTime, used: UsedWindow) -> Self {
-        Self { tool: String::new(), recipe: IdentityRecipe::Opaque, record_time, entries: Vec::new(), used: Some(used) }
+        Self {
+            tool: String::new(),
+            recipe: IdentityRecipe::Opaque,
+            record_time,
+            entries: Vec::new(),
+            used: Some(used),
+            spawned: None,
+        }
+    }
+
+    /// Of a tree, with nothing in it yet.
+    const fn of_tree(record_time: EventTime) -> Self {
+        Self { tool: String::new(), recipe: IdentityRecipe::Opaque, record_time, entries: Vec::new(), used: None, spawned: None }
+    }
+
+    /// With its entries in their order.
+    fn sorted(mut self) -> Self {
+        self.entries.sort_by(|a, b| (&a.session_id, &a.agent_id).cmp(&(&b.session_id, &b.agent_id)));
+        self
     }
 
     /// Event time of the last call or use in it.
     #[must_use]
     pub fn last(&self) -> Option<EventTime> {
         let of_entries = self.entries.iter().map(|entry| entry.last).max();
-        of_entries.max(self.used.map(|window| window.used.last))
+        let of_spawned = self.spawned.as_ref().map(|window| window.spawned.last);
+        of_entries.max(self.used.map(|window| window.used.last)).max(of_spawned)
     }
 }
 
@@ -68,6 +90,8 @@ pub struct SwarmSums {
     fleets: BTreeMap<String, Sums>,
     /// What was used of budgets, by window.
     used: BTreeMap<(EventTime, SwarmCallKey), UsedSum>,
+    /// What was seen of trees, by tenant and tree, one report for each pane; what was used stands in that of the whole life.
+    trees: BTreeMap<(String, String), BTreeMap<EventTime, SwarmReport>>,
 }
 
 /// Sums of one swarm, or of one tenant's fleet, by fingerprint.
@@ -105,15 +129,15 @@ fn of_fleet(tenant: String, sums: Sums) -> impl Iterator<Item = (SwarmCallKey, S
 }
 
 /// Reports in the order of their panes, then of their keys. The sums come in the order of their keys.
-fn reports(sums: impl Iterator<Item = (SwarmCallKey, Sum)>) -> Vec<(SwarmCallKey, SwarmReport)> {
-    let mut reports = Vec::new();
+fn reports(sums: impl Iterator<Item = (SwarmCallKey, Sum)>, sums_len: usize) -> Vec<(SwarmCallKey, SwarmReport)> {
+    let mut reports = Vec::with_capacity(sums_len);
     for (key, Sum { tool, recipe, panes }) in sums {
         // Nearly every sum has one pane: the last of them takes what they have in common.
         let common = std::iter::repeat_n((key, tool, recipe), panes.len());
         for ((key, tool, recipe), (pane, Pane { record_time, agents })) in common.zip(panes) {
             let entry = |((session_id, agent_id), (calls, last))| SwarmEntry { pane, session_id, agent_id, calls, last };
             let entries = agents.into_iter().map(entry).collect();
-            reports.push((pane, key, SwarmReport { tool, recipe, record_time, entries, used: None }));
+            reports.push((pane, key, SwarmReport { tool, recipe, record_time, entries, used: None, spawned: None }));
         }
     }
     // Of one pane they are in the order of their keys already.
@@ -131,8 +155,8 @@ impl SwarmSums {
             SwarmCallKey::Fleet { tenant, fingerprint } => {
                 (self.fleets.entry(tenant).or_default(), fingerprint, policy.detectors.fleet_rate.window_ms)
             }
-            // A budget counts no calls one by one.
-            SwarmCallKey::Budget { .. } => return false,
+            // A budget and a tree count no calls one by one.
+            SwarmCallKey::Budget { .. } | SwarmCallKey::Tree { .. } => return false,
         };
         let pane = EventTime(call.time.0 - call.time.0.rem_euclid(pane_ms.max(1)));
         let sum = sums.entry(fingerprint).or_insert_with(|| Sum {
@@ -158,28 +182,75 @@ impl SwarmSums {
         self.used.len() > before
     }
 
+    /// Adds what an event shows of a tree. True when it takes memory of its own.
+    pub fn add_tree(&mut self, policy: &Policy, seen: TreeUse) -> bool {
+        let TreeUse { tenant, tree, session_id, agent_id, time, record_time, what } = seen;
+        let pane_ms = policy.detectors.tree.pane_ms().max(1);
+        let start = match what {
+            TreeFact::Used(_) => WHOLE_LIFE,
+            _ => EventTime(time.0 - time.0.rem_euclid(pane_ms)),
+        };
+        let panes = self.trees.entry((tenant, tree)).or_default();
+        let before = panes.len();
+        let report = panes.entry(start).or_insert_with(|| SwarmReport::of_tree(record_time));
+        report.record_time = report.record_time.max(record_time);
+        if let TreeFact::Used(used) = what {
+            let window = report.used.get_or_insert(UsedWindow { start, used: Used::default() });
+            window.used.add(&used);
+            return panes.len() > before;
+        }
+        let spawned = &mut report.spawned.get_or_insert_with(|| Box::new(SpawnedWindow::beginning(start))).spawned;
+        spawned.last = spawned.last.max(time);
+        match what {
+            TreeFact::Began { depth } => {
+                spawned.began = spawned.began.saturating_add(1);
+                spawned.depth = spawned.depth.max(depth);
+            }
+            TreeFact::Spawned(brief) => {
+                spawned.note(&brief);
+                let is_same = |entry: &&mut SwarmEntry| entry.session_id == session_id && entry.agent_id == agent_id;
+                if let Some(entry) = report.entries.iter_mut().find(is_same) {
+                    entry.calls = entry.calls.saturating_add(1);
+                    entry.last = entry.last.max(time);
+                } else {
+                    report.entries.push(SwarmEntry { pane: start, session_id, agent_id, calls: 1, last: time });
+                }
+                return true;
+            }
+            TreeFact::InVain => spawned.vain = spawned.vain.saturating_add(1),
+            TreeFact::Used(_) => {}
+        }
+        panes.len() > before
+    }
+
     /// Takes the sums of one swarm out, in the order of panes and keys: they are to be sent before its reset.
     pub fn take(&mut self, swarm: &SwarmReset) -> Vec<(SwarmCallKey, SwarmReport)> {
         let names = (swarm.tenant.clone(), swarm.swarm_id.clone());
         let sums = self.swarms.remove(&names).unwrap_or_default();
         let (tenant, swarm_id) = names;
-        reports(of_swarm(tenant, swarm_id, sums))
+        let sums_len = sums.len();
+        reports(of_swarm(tenant, swarm_id, sums), sums_len)
     }
 
     /// Whether there is nothing to report.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.swarms.is_empty() && self.fleets.is_empty() && self.used.is_empty()
+        self.swarms.is_empty() && self.fleets.is_empty() && self.used.is_empty() && self.trees.is_empty()
     }
 
     /// Takes everything out, in the order of panes, then of keys: swarms by tenant, name and fingerprint, then fleets by tenant and
-    /// fingerprint. Budgets by window and key stand behind them.
+    /// fingerprint. Budgets by window and key stand behind them, then trees.
     pub fn drain_sorted(&mut self) -> Vec<(SwarmCallKey, SwarmReport)> {
-        let Self { swarms, fleets, used } = std::mem::take(self);
+        let Self { swarms, fleets, used, trees } = std::mem::take(self);
+        let sums_len = swarms.values().chain(fleets.values()).map(BTreeMap::len).sum();
         let swarms = swarms.into_iter().flat_map(|((tenant, swarm_id), sums)| of_swarm(tenant, swarm_id, sums));
-        let mut reports = reports(swarms.chain(fleets.into_iter().flat_map(|(tenant, sums)| of_fleet(tenant, sums))));
+        let mut reports = reports(swarms.chain(fleets.into_iter().flat_map(|(tenant, sums)| of_fleet(tenant, sums))), sums_len);
         reports.extend(used.into_iter().map(|((start, key), UsedSum { record_time, used })| {
             (key, SwarmReport::of_use(record_time, UsedWindow { start, used }))
+        }));
+        reports.extend(trees.into_iter().flat_map(|((tenant, tree), panes)| {
+            let key = SwarmCallKey::Tree { tenant, tree };
+            std::iter::repeat_n(key, panes.len()).zip(panes.into_values().map(SwarmReport::sorted))
         }));
         reports
     }

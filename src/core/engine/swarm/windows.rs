@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::engine::swarm::rules::Rules;
+use crate::engine::swarm::spawned::Spawned;
 use crate::event::EventTime;
 use crate::limits::SWARM_STEPS_MAX;
 use crate::policy::{Mode, SwarmRepeat, SwarmSteps, Used, Worker};
@@ -27,8 +28,10 @@ pub struct Pane {
     pub further_calls: u32,
     /// Event time of the last of these.
     pub further_last: EventTime,
-    /// Of a budget: what was used in this window of it.
+    /// Of a budget: what was used in this window of it. Of a tree: in its whole life.
     pub used: Option<Used>,
+    /// Of a tree: what was seen of agents that were started.
+    pub spawned: Option<Spawned>,
 }
 
 /// The panes of a counter, by their start.

@@ -5,6 +5,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::event::Content;
 
+/// The words of a call.
+fn own_words(tool: &str, args: &str) -> Hashes {
+    read_arguments(&Arguments::of(&Content::Raw(args)), &[], 9, 9, Some(tool)).own
+}
+
 fn of(text: &str) -> Sketch {
     sketch_text(text).0
 }
@@ -32,11 +37,11 @@ fn a_failure_is_what_is_left_without_the_call_and_what_it_quotes() {
 
 #[test]
 fn arguments_are_their_values() {
-    let sketch = |args| read_arguments(&Arguments::of(&Content::Raw(args)), &[], 9, 9).sketch;
+    let sketch = |args| read_arguments(&Arguments::of(&Content::Raw(args)), &[], 9, 9, None).sketch;
     assert_eq!(sketch(r#"{"a":"x y","b":{"c":[1,true]}}"#), of("x y 1 true"));
     assert_eq!(sketch(r#"{"a":"x\ny \"z\" A"}"#), of("x y z A"));
     assert_eq!(sketch(r#""x y z""#), of("x y z"));
-    let hashes = |args| read_arguments(&Arguments::of(&Content::Raw(args)), &[], 9, 9).hashes;
+    let hashes = |args| read_arguments(&Arguments::of(&Content::Raw(args)), &[], 9, 9, None).hashes;
     assert_eq!(hashes(r#"{"a":1,"b":2}"#), hashes(r#"{"b":2,"a":1}"#));
     assert_ne!(hashes(r#"{"a":1}"#), hashes(r#"{"a":2}"#));
 }
@@ -60,7 +65,7 @@ fn two_answers_of_which_only_hashes_are_known_differ_in_more_than_numbers() {
 
 #[test]
 fn a_number_that_says_which_part_is_meant_names_nothing() {
-    let named = |args| read_arguments(&Arguments::of(&Content::Raw(args)), &["page".to_owned()], 9, 9).named;
+    let named = |args| read_arguments(&Arguments::of(&Content::Raw(args)), &["page".to_owned()], 9, 9, None).named;
     assert_eq!(*named(r#"{"page":7,"url":"ab"}"#), *read_text("ab", 9).named);
     assert_eq!(*named(r#"{"number":7,"url":"ab"}"#), *read_text("7 ab", 9).named);
 }
@@ -100,9 +105,40 @@ proptest! {
     }
 
     #[test]
+    fn the_words_of_a_call_are_those_of_its_text(value in json(), name in string()) {
+        let object = format!("{{{name}:{value},\"b\":[{value},{{{name}:{value}}}]}}");
+        for text in [object, format!("[{name}]")] {
+            let args = Arguments::of(&Content::Raw(&text));
+            let mut whole = OwnReader { words: Hashes::new(), is_asked: true };
+            for text in ["tool", args.text()] {
+                whole.read(text, Escapes::Json);
+            }
+            prop_assert_eq!(own_words("tool", &text), whole.ascending(), "{}", text);
+        }
+    }
+
+    #[test]
     fn any_text_has_a_sketch(text in any::<String>(), own in any::<String>()) {
         let args = Arguments::of(&Content::Raw(&text));
-        let _ = (read_json(&text, 9), read_arguments(&args, &[], 16, 9));
+        let _ = (read_json(&text, 9), read_arguments(&args, &[], 16, 9, None));
         let _ = sketch_failure(&text, &own_words("t", &own));
     }
+}
+
+/// The source of a JSON string.
+fn string() -> impl Strategy<Value = String> {
+    proptest::string::string_regex(r#""(\\[\\"nt/]|[a-c0-9 _é{\[:,]){0,9}""#).unwrap()
+}
+
+/// The source of a JSON value.
+fn json() -> impl Strategy<Value = String> {
+    prop_oneof![string(), "[1-9][0-9]{0,3}"].prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..3).prop_map(|values| format!("[{}]", values.join(","))),
+            proptest::collection::vec((string(), inner), 0..3).prop_map(|members| {
+                let members: Vec<String> = members.into_iter().map(|(key, value)| format!("{key}:{value}")).collect();
+                format!("{{{}}}", members.join(","))
+            }),
+        ]
+    })
 }

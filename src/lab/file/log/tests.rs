@@ -1,6 +1,6 @@
 //! The log of a lane, polled by hand.
 
-use loopwarden_log::Headers;
+use loopwarden_log::Destination;
 
 use super::*;
 use crate::file::{Given, Placing};
@@ -17,12 +17,20 @@ fn chunk(lines: std::ops::Range<u64>) -> Chunk {
 
 fn poll(log: &mut RecordedLog, room: usize, got: &mut Vec<u64>) -> LogEvent {
     let mut taken = 0;
-    let event = log.poll(Duration::ZERO, &mut |_, record| {
+    let mut take = |record: &Record<'_>| {
         got.push(record.meta.offset.0);
         taken += 1;
         if taken == room { Flow::Stop } else { Flow::Continue }
+    };
+    let mut flow = Flow::Continue;
+    let sums = log.poll_sums(&mut |_, record, _| {
+        flow = take(record);
+        flow
     });
-    let event = event.unwrap();
+    let event = match flow {
+        Flow::Continue => log.poll(Duration::ZERO, &mut |_, record| take(record)).unwrap(),
+        Flow::Stop => LogEvent::Records(sums),
+    };
     if let LogEvent::Assigned(tasks) = &event {
         for task in tasks {
             log.start(*task, NextOffset(0)).unwrap();
@@ -69,15 +77,14 @@ fn nothing_is_handed_over_behind_the_end() {
 #[test]
 fn a_record_that_the_lane_stopped_at_can_be_read_again_after_a_commit() {
     let mut log = RecordedLog::new(0, &FileOptions { partitions: 2, ..FileOptions::default() });
-    let output = |number: u8| Output {
+    let staged = |number: u8| StagedSum {
         destination: Destination::SwarmCounts,
         key: vec![number],
-        value: None,
-        headers: Headers::default(),
+        sum: Sum::Reset(EventTime(0)),
         timestamp_ms: 0,
     };
     let sums =
-        (0..2).map(|number| SumRecord { partition: 0, offset: u64::from(number), line: 0, output: output(number) }).collect();
+        (0..2).map(|number| SumRecord { partition: 0, offset: u64::from(number), line: 0, staged: staged(number) }).collect();
     log.feed(Fed { chunk: Some(chunk(0..1)), sums, input: InputState::Open });
     let swarm = TaskId { stage: Stage::Swarm, partition: 0 };
     let mut got = Vec::new();

@@ -18,6 +18,7 @@ use crate::report::compare::Comparison;
 use crate::report::judge::Judgement;
 use crate::report::summary::Report;
 use crate::report::sweep::Sweep;
+use crate::report::trial::TrialRow;
 use crate::report::{Table, grouped};
 
 /// Tools in the table; the rest is one row.
@@ -32,6 +33,7 @@ pub fn report(report: &Report) -> String {
     let header = head("What it would have done", &report.headline(), &report.sources, report.is_partial);
     let main = html! {
         (numbers(report))
+        @for line in report.bill() { p.quiet { (line) } }
         (warnings(&report.blind_spots))
         (timeline::over_time(&report.timeline))
         div.pair {
@@ -41,6 +43,7 @@ pub fn report(report: &Report) -> String {
         (section("Sessions that loop most", &loops::cards(&report.loops)))
         @if !report.swarms.is_empty() { (section("Swarms that loop", &swarms(report))) }
         (section("By tool", &table("calls, and commands about them", &Table::of(report.tools.rows(TOOLS_SHOWN)))))
+        @if !report.trial.is_empty() { (section("Trial", &trial(report))) }
         @if report.rejected > 0 { (section("Lines that are no events", &rejections(report))) }
     };
     page("loopwarden: replay", &header, &main)
@@ -94,6 +97,14 @@ fn swarms(report: &Report) -> Markup {
         }
         (table("swarms, the call that goes round, and commands", &rows))
         (more(report.swarms.left_out(SWARMS_SHOWN)))
+    }
+}
+
+/// What commands are worth, by the sessions that were only watched.
+fn trial(report: &Report) -> Markup {
+    html! {
+        p.quiet { "Agents from their first command on: means, and intervals of their differences that hold at every look." }
+        (table("arms of the trial", &Table::of(report.trial.iter().map(TrialRow::line))))
     }
 }
 

@@ -1,209 +1,275 @@
-//! What a controlled trial has shown: for each detector, what agents did after its first command, in both arms.
+//! What a controlled trial has shown: for each detector, what agents did after its first command, in each arm.
 
 mod interval;
+mod saved;
 
 use std::collections::BTreeMap;
 
-use loopwarden_core::detect::Flags;
-use loopwarden_core::engine::{Action, ReasonCode};
+use loopwarden_core::engine::{TrialSums, Watch, WatchedAgent};
 use loopwarden_core::policy::{Arm, Detector};
-use serde::Serialize;
+pub use saved::{NotSaved, Saved};
+use serde::{Serialize, Serializer};
 
-use crate::report::loops::{Moment, MomentKind, is_live};
 use crate::report::trial::interval::{Difference, Samples};
 
-/// Agents whose first loop is remembered; beyond the bound any of them is entered as it stands.
+/// Agents whose loop is not over are remembered; beyond the bound any of them is entered as it stands.
 const AGENTS_MAX: usize = 65_536;
-/// So many calls in a row without a finding have left the loop.
-const LEFT_CALLS: u32 = 8;
+/// All five intervals of a row hold at once, at every look, in all but so many trials.
+const MISSES: f64 = 0.05;
+const INTERVALS: f64 = 5.0;
 
 /// The trial of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct TrialOutcomes {
-    /// By the hash of their names. Only the first loop of an agent counts: a later one depends on it.
-    agents: BTreeMap<u64, WatchedAgent>,
-    arms: BTreeMap<(Detector, Arm), ArmOutcomes>,
+    /// Those whose loop is not over, by the hash of their names.
+    open: BTreeMap<u64, WatchedAgent>,
+    sums: TrialSums,
 }
 
-/// An agent since the first command about it.
-#[derive(Debug, Clone, Copy)]
-struct WatchedAgent {
-    detector: Detector,
-    arm: Arm,
-    calls: u64,
-    cost_micro_usd: u64,
-    /// Calls in a row without a finding.
-    calls_outside: u32,
-    is_entered: bool,
-}
-
-/// What was observed in one arm, after the first command of a detector.
-#[derive(Debug, Clone, Copy, Default)]
-struct ArmOutcomes {
-    calls: Samples,
-    cost_usd: Samples,
-    recovered: Samples,
-}
-
-/// What is advised for a detector, by its trial.
+/// What is advised by a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Advised {
     /// Too little is known to switch anything.
     #[default]
     Wait,
-    /// Agents recover more often, or spend fewer calls in the loop.
+    /// Agents go on more often, or spend fewer calls in the loop: the detector, or the other wording, is to stay.
     Keep,
-    /// They recover less often, or spend more: its mode should be `shadow`.
+    /// They go on less often, or spend more: the mode of the detector should be `shadow`.
     Shadow,
+    /// The same of the other wording: it should go.
+    Drop,
 }
 
-/// One detector in both arms. Differences are treatment less control, as intervals that hold in 95 of 100 trials at every look.
+/// A difference with its interval. Two decimals in JSON: what lies behind them is noise.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    #[serde(serialize_with = "rounded")]
+    pub value: f64,
+    #[serde(serialize_with = "rounded")]
+    pub low: f64,
+    #[serde(serialize_with = "rounded")]
+    pub high: f64,
+}
+
+/// The means of two arms, and their difference where there are enough agents.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Compared {
+    #[serde(serialize_with = "rounded")]
+    mean: f64,
+    #[serde(serialize_with = "rounded")]
+    against: f64,
+    difference: Option<Estimate>,
+}
+
+/// One arm against another, of one detector.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct TrialRow {
     detector: &'static str,
-    /// Agents in the treatment arm, with at least one command.
-    treated: u64,
-    /// Agents in the control arm, with at least one shadow command.
-    control: u64,
-    /// Calls in the loop after the first command, mean.
-    calls: Option<f64>,
-    calls_control: Option<f64>,
-    calls_low: Option<f64>,
-    calls_high: Option<f64>,
-    /// US dollars of these calls less those of the control arm, where events have costs.
-    usd_low: Option<f64>,
-    usd_high: Option<f64>,
-    /// Share of the agents that left the loop and went on.
-    recovered: Option<f64>,
-    recovered_control: Option<f64>,
-    recovered_low: Option<f64>,
-    recovered_high: Option<f64>,
+    /// Word of an [`Arm`].
+    arm: &'static str,
+    against: &'static str,
+    /// Agents with at least one command of the detector whose first loop is over.
+    agents: u64,
+    agents_against: u64,
+    /// Share of them, in both arms, that did not get on between the calls of their loop.
+    stuck: Option<f64>,
+    /// Calls in the loop after the first command.
+    calls: Option<Compared>,
+    /// US dollars of these calls, where events have costs.
+    usd: Option<Compared>,
+    /// Share of the agents that left the loop and made another call.
+    went_on: Option<Compared>,
+    /// r: by how much more often agents that were stuck go on.
+    recovery: Option<Estimate>,
+    /// d: by how much less often agents that were getting on go on.
+    disruption: Option<Estimate>,
+    /// d / (r + d): the least share of stuck agents at which commands do more good than harm.
+    p_star: Option<Estimate>,
+    advised: Advised,
+}
+
+/// The same as a line of text.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct TrialLine {
+    detector: &'static str,
+    arms: String,
+    agents: String,
+    calls: String,
+    usd: Option<String>,
+    went_on: String,
+    recovery: String,
+    disruption: String,
+    p_star: String,
     advised: Advised,
 }
 
 impl TrialOutcomes {
-    /// Enters an event of an agent, in the order of its session.
-    pub(super) fn note(&mut self, moment: &Moment<'_>, has_ended: bool) {
-        if let Some(agent) = self.agents.get_mut(&moment.hash) {
-            if !agent.is_entered && agent.goes_on(moment, has_ended) {
-                agent.is_entered = true;
-                let agent = *agent;
-                self.enter(&agent);
-            }
+    /// Enters an agent that is watched, by the hash of its names, as it stands after an event.
+    pub(super) fn note(&mut self, hash: u64, agent: &WatchedAgent) {
+        if agent.watch != Watch::Open {
+            self.open.remove(&hash);
+            self.sums.note(agent);
             return;
         }
-        let first = moment.commands.iter().find(|command| command.action != Action::Unblock);
-        let Some((ReasonCode::Detector(detector), arm)) = first.and_then(|command| Some((command.reason, command.arm?))) else {
-            return;
-        };
-        if self.agents.len() >= AGENTS_MAX
-            && let Some((_, gone)) = self.agents.pop_first()
-            && !gone.is_entered
+        if self.open.len() >= AGENTS_MAX
+            && !self.open.contains_key(&hash)
+            && let Some((_, gone)) = self.open.pop_first()
         {
-            self.enter(&gone);
+            self.sums.note(&gone);
         }
-        let begun = WatchedAgent { detector, arm, calls: 0, cost_micro_usd: 0, calls_outside: 0, is_entered: false };
-        self.agents.insert(moment.hash, begun);
-    }
-
-    fn enter(&mut self, agent: &WatchedAgent) {
-        let outcomes = self.arms.entry((agent.detector, agent.arm)).or_default();
-        outcomes.calls.note(agent.calls as f64);
-        outcomes.cost_usd.note(agent.cost_micro_usd as f64 / 1e6);
-        outcomes.recovered.note(f64::from(u8::from(agent.calls_outside > 0)));
+        self.open.insert(hash, *agent);
     }
 
     /// Adds the trial of another part of the input. No agent is in two parts.
     pub(super) fn add(&mut self, other: Self) {
-        self.agents.extend(other.agents);
-        for (key, outcomes) in other.arms {
-            self.arms.entry(key).or_default().add(outcomes);
-        }
+        self.open.extend(other.open);
+        self.sums.add(&other.sums);
     }
 
-    /// A row for each detector that spoke in a trial.
-    pub fn rows(mut self) -> Vec<TrialRow> {
-        for agent in std::mem::take(&mut self.agents).into_values().filter(|agent| !agent.is_entered) {
-            self.enter(&agent);
+    /// The sums at the end of the input: agents whose loop is not over count as they stand.
+    pub fn sums(&self) -> TrialSums {
+        let mut sums = self.sums.clone();
+        for agent in self.open.values() {
+            sums.note(agent);
         }
-        let of = |detector, arm| self.arms.get(&(detector, arm)).copied().unwrap_or_default();
-        let arms = Detector::ALL.map(|detector| (detector, of(detector, Arm::Treatment), of(detector, Arm::Control)));
-        let has_spoken =
-            |(_, treated, control): &(Detector, ArmOutcomes, ArmOutcomes)| treated.calls.number + control.calls.number > 0;
-        arms.into_iter()
-            .filter(has_spoken)
-            .map(|(detector, treated, control)| TrialRow::of(detector, &treated, &control))
-            .collect()
+        sums
     }
 }
 
-impl WatchedAgent {
-    /// Enters an event after the first command; whether nothing more is to be seen of the loop.
-    fn goes_on(&mut self, moment: &Moment<'_>, has_ended: bool) -> bool {
-        let step = match moment.kind {
-            MomentKind::Call(sequence) | MomentKind::Result(sequence) => moment.session.history.get(sequence),
-            MomentKind::Text(_) | MomentKind::Other => None,
+/// Rows for each detector that spoke in a trial: each arm that was sent something against the control arm, and one wording against the other.
+pub fn rows(sums: &TrialSums) -> Vec<TrialRow> {
+    let pairs = [(Arm::Treatment, Arm::Control), (Arm::Variant, Arm::Control), (Arm::Variant, Arm::Treatment)];
+    let has_agents = |detector, arm| sums.get(detector, arm).all().agents > 0;
+    let mut rows = Vec::new();
+    for detector in Detector::ALL {
+        let of_words = has_agents(detector, Arm::Variant);
+        for (arm, against) in pairs {
+            let is_wanted = match (arm, against) {
+                (Arm::Treatment, _) => has_agents(detector, arm) || has_agents(detector, against),
+                (_, Arm::Control) => of_words && has_agents(detector, against),
+                _ => of_words,
+            };
+            if is_wanted {
+                rows.push(TrialRow::of(sums, detector, arm, against));
+            }
+        }
+    }
+    rows
+}
+
+impl Estimate {
+    fn of(one: &Samples, two: &Samples) -> Option<Self> {
+        let Difference { value, low, high } = Difference::of(one, two, MISSES / INTERVALS)?;
+        Some(Self { value, low, high })
+    }
+
+    /// The same in the other direction.
+    fn turned(self) -> Self {
+        Self { value: -self.value, low: -self.high, high: -self.low }
+    }
+
+    /// The share of stuck agents at which as many are helped as are broken off.
+    fn p_star(recovery: Self, disruption: Self) -> Option<Self> {
+        let share = |recovery: f64, disruption: f64| {
+            let (recovery, disruption) = (recovery.clamp(0.0, 1.0), disruption.clamp(0.0, 1.0));
+            let both = recovery + disruption;
+            (both > 0.0).then(|| disruption / both)
         };
-        let is_refused = step.is_some_and(|step| step.flags.contains(Flags::REFUSED));
-        if moment.findings.iter().any(is_live) {
-            self.calls_outside = 0;
-        } else if matches!(moment.kind, MomentKind::Call(_)) && !is_refused {
-            self.calls_outside += 1;
-        }
-        // A call that was refused has cost nothing.
-        if !is_refused {
-            self.calls = self.calls.saturating_add(moment.spent.calls);
-            self.cost_micro_usd = self.cost_micro_usd.saturating_add(moment.spent.cost_micro_usd);
-        }
-        has_ended || self.calls_outside >= LEFT_CALLS
+        // Without any harm for certain, however small the share: none at all.
+        let low = share(recovery.high, disruption.low)?;
+        let value = share(recovery.value, disruption.value)?;
+        Some(Self { value, low, high: share(recovery.low, disruption.high).unwrap_or(1.0) })
+    }
+
+    fn to_text(self, digits: usize) -> String {
+        format!("{:.digits$} ({:.digits$} to {:.digits$})", self.value, self.low, self.high)
     }
 }
 
-impl ArmOutcomes {
-    fn add(&mut self, other: Self) {
-        self.calls.add(other.calls);
-        self.cost_usd.add(other.cost_usd);
-        self.recovered.add(other.recovered);
+impl Compared {
+    fn of(one: &Samples, two: &Samples) -> Option<Self> {
+        Some(Self { mean: one.mean()?, against: two.mean()?, difference: Estimate::of(one, two) })
+    }
+
+    fn to_text(self, digits: usize) -> String {
+        let difference =
+            self.difference.map_or_else(String::new, |found| format!(", {:.digits$} to {:.digits$}", found.low, found.high));
+        format!("{:.digits$} : {:.digits$}{difference}", self.mean, self.against)
+    }
+
+    fn is_below(self) -> bool {
+        self.difference.is_some_and(|found| found.high < 0.0)
+    }
+
+    fn is_above(self) -> bool {
+        self.difference.is_some_and(|found| found.low > 0.0)
     }
 }
 
 impl TrialRow {
-    fn of(detector: Detector, treated: &ArmOutcomes, control: &ArmOutcomes) -> Self {
-        let calls = Difference::of(&treated.calls, &control.calls);
-        let usd = Difference::of(&treated.cost_usd, &control.cost_usd);
-        // Where no event has a cost, there is nothing to compare.
-        let usd = usd.filter(|_| [treated, control].iter().any(|arm| arm.cost_usd.mean().is_some_and(|mean| mean > 0.0)));
-        let recovered = Difference::of(&treated.recovered, &control.recovered);
-        let has = |found: Option<Difference>, is_so: fn(Difference) -> bool| found.is_some_and(is_so);
-        let (more, fewer) = (|found: Difference| found.low > 0.0, |found: Difference| found.high < 0.0);
-        let advised = if has(recovered, fewer) || has(calls, more) {
-            Advised::Shadow
-        } else if has(recovered, more) || has(calls, fewer) {
+    fn of(sums: &TrialSums, detector: Detector, arm: Arm, against: Arm) -> Self {
+        let [one, two] = [arm, against].map(|arm| sums.get(detector, arm));
+        let (one, two) = (&one, &two);
+        let went_on = Compared::of(&Samples::of_share(one.all()), &Samples::of_share(two.all()));
+        let calls = Compared::of(&Samples::of_calls(one), &Samples::of_calls(two));
+        let usd = Samples::of_dollars(one, two).and_then(|[one, two]| Compared::of(&one, &two));
+        let recovery = Estimate::of(&Samples::of_share(one.stuck), &Samples::of_share(two.stuck));
+        let disruption =
+            Estimate::of(&Samples::of_share(one.getting_on), &Samples::of_share(two.getting_on)).map(Estimate::turned);
+        let has = |found: Option<Compared>, is_so: fn(Compared) -> bool| found.is_some_and(is_so);
+        let advised = if has(went_on, Compared::is_below) || has(calls, Compared::is_above) {
+            if against == Arm::Control { Advised::Shadow } else { Advised::Drop }
+        } else if has(went_on, Compared::is_above) || has(calls, Compared::is_below) {
             Advised::Keep
         } else {
             Advised::Wait
         };
+        let (stuck, agents) = (one.stuck.agents + two.stuck.agents, one.all().agents + two.all().agents);
         Self {
             detector: detector.as_str(),
-            treated: treated.calls.number,
-            control: control.calls.number,
-            calls: rounded(treated.calls.mean()),
-            calls_control: rounded(control.calls.mean()),
-            calls_low: rounded(calls.map(|found| found.low)),
-            calls_high: rounded(calls.map(|found| found.high)),
-            usd_low: rounded(usd.map(|found| found.low)),
-            usd_high: rounded(usd.map(|found| found.high)),
-            recovered: rounded(treated.recovered.mean()),
-            recovered_control: rounded(control.recovered.mean()),
-            recovered_low: rounded(recovered.map(|found| found.low)),
-            recovered_high: rounded(recovered.map(|found| found.high)),
+            arm: arm.as_str(),
+            against: against.as_str(),
+            agents: one.all().agents,
+            agents_against: two.all().agents,
+            stuck: (agents > 0).then(|| two_decimals(stuck as f64 / agents as f64)),
+            calls,
+            usd,
+            went_on,
+            recovery,
+            disruption,
+            p_star: recovery.zip(disruption).and_then(|(recovery, disruption)| Estimate::p_star(recovery, disruption)),
             advised,
+        }
+    }
+
+    /// The row as a line of text. What is not known yet is a dash.
+    pub fn line(&self) -> TrialLine {
+        let estimate = |found: Option<Estimate>| found.map_or_else(|| "-".to_owned(), |found| found.to_text(2));
+        let compared = |found: Option<Compared>, digits| found.map_or_else(|| "-".to_owned(), |found| found.to_text(digits));
+        TrialLine {
+            detector: self.detector,
+            arms: format!("{} : {}", self.arm, self.against),
+            agents: format!("{} : {}", self.agents, self.agents_against),
+            calls: compared(self.calls, 1),
+            usd: self.usd.map(|found| found.to_text(2)),
+            went_on: compared(self.went_on, 2),
+            recovery: estimate(self.recovery),
+            disruption: estimate(self.disruption),
+            p_star: estimate(self.p_star),
+            advised: self.advised,
         }
     }
 }
 
-/// Two decimals: what lies behind them is noise.
-fn rounded(value: Option<f64>) -> Option<f64> {
-    value.map(|value| (value * 100.0).round() / 100.0)
+fn two_decimals(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
 }
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes what it serialises by reference")]
+fn rounded<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(two_decimals(*value))
+}
+
+#[cfg(test)]
+mod tests;

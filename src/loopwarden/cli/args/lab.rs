@@ -1,4 +1,4 @@
-//! Arguments of the commands about recorded events: `replay`, `tune`, `test`, `inspect`.
+//! Arguments of the commands about recorded events: `replay`, `tune`, `test`, `inspect`, `labels`, `learn`.
 
 use std::path::PathBuf;
 
@@ -249,6 +249,92 @@ pub struct FitArgs {
     /// Fit nothing: print the curve of the policy as it is
     #[arg(long, conflicts_with = "out")]
     pub judge: bool,
+}
+
+/// Arguments of `labels`: answers, exported.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  curl -s localhost:9464/v1/events > events.ndjson
+  loopwarden labels events.ndjson --policy mine.toml > labels.jsonl
+  loopwarden labels --topic agents.tool-events.v1 --from 7d --config loopwarden.toml --quorum 2
+  loopwarden replay events.ndjson --labels labels.jsonl
+
+The events are judged again, under the policy of the live run: an answer names an episode that this
+publishes. What becomes no label is counted on standard error.")]
+pub struct LabelsArgs {
+    /// Files of events with the answers among them, one a line; several are read one after the other
+    #[arg(required_unless_present = "topic", conflicts_with = "topic", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Policy of the live run: the name of a shipped profile, or a file; without: default, and with --topic the setting policy
+    #[arg(long, value_name = "NAME|FILE")]
+    pub policy: Option<String>,
+    /// A key of the policy, or with --topic a setting of Kafka; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// A label needs so many different actors who agree, and more than contradict them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub quorum: u32,
+    /// Form of the output; ndjson is what fit, tune and replay read
+    #[arg(long, short, value_enum, default_value_t)]
+    pub output: LabelsFormat,
+    /// A range of a topic instead of files.
+    #[command(flatten)]
+    pub range: RangeArgs,
+}
+
+/// Form in which `labels` are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LabelsFormat {
+    /// One label a line, for other commands.
+    #[default]
+    Ndjson,
+    /// One JSON document: the labels, and what became of the answers.
+    Json,
+}
+
+/// Arguments of `learn`: a policy from answers.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden learn events.ndjson --policy mine.toml --write learned.toml
+  loopwarden learn --since 7d --config loopwarden.toml --quorum 2 --write learned.toml
+  loopwarden replay events.ndjson --policy learned.toml --against mine.toml
+
+Moves weights and bounds a step, by what people answered, and judges them on sessions they were not
+fitted on. Writes a policy only where that is better; nothing is put in force. Exit code 3: not better.")]
+#[command(group = clap::ArgGroup::new("input").args(["files", "topic", "since"]).required(true).multiple(true))]
+pub struct LearnArgs {
+    /// Files of events with the answers among them, one a line; several are read one after the other
+    #[arg(conflicts_with = "topic", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Only events since then: how long ago (7d, 90m), or a time; without files, of the topic of the configuration
+    #[arg(long, value_name = "WHEN", conflicts_with = "from")]
+    pub since: Option<String>,
+    /// Policy of the live run: the name of a shipped profile, or a file; without: default, and with a topic the setting policy
+    #[arg(long, value_name = "NAME|FILE")]
+    pub policy: Option<String>,
+    /// A key of the policy, or with a topic a setting of Kafka; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// An answer counts where so many different actors agree, and more than contradict them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub quorum: u32,
+    /// Of the agents that nobody calls a false alarm, so many in a hundred may get no command any more
+    #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub spare: u32,
+    /// Outcomes of sessions: {session, success}; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub outcomes: Vec<PathBuf>,
+    /// Write the policy to this file, if it is better
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// Form of the output, for people or programs
+    #[arg(long, short, value_enum, default_value_t)]
+    pub output: InspectFormat,
+    /// A range of a topic instead of files.
+    #[command(flatten)]
+    pub range: RangeArgs,
 }
 
 /// `tune`.

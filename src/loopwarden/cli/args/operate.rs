@@ -4,20 +4,23 @@ use clap::{ArgGroup, Args};
 
 use crate::cli::args::ConfigArgs;
 
-/// Whom an operator means: one session, agent or swarm; without any of them the tenant; or everybody.
+/// Whom an operator means: one session, agent, tree or swarm; without any of them the tenant; or everybody.
 #[derive(Debug, Args)]
 pub struct WhomArgs {
     /// One session, with all of its agents
-    #[arg(long, value_name = "ID", conflicts_with_all = ["agent", "swarm", "all"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["agent", "tree", "swarm", "all"])]
     pub session: Option<String>,
     /// Agents of this id, in every session
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["swarm", "all"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["tree", "swarm", "all"])]
     pub agent: Option<String>,
+    /// An agent and all that it started, by the id of the root
+    #[arg(long, value_name = "ID", conflicts_with_all = ["swarm", "all"])]
+    pub tree: Option<String>,
     /// Every session of a swarm
     #[arg(long, value_name = "ID", conflicts_with = "all")]
     pub swarm: Option<String>,
     /// Every session of the tenant; beside one of the above, the tenant that it belongs to
-    #[arg(long, value_name = "NAME", conflicts_with = "all", required_unless_present_any = ["session", "agent", "swarm", "all"])]
+    #[arg(long, value_name = "NAME", conflicts_with = "all", required_unless_present_any = ["session", "agent", "tree", "swarm", "all"])]
     pub tenant: Option<String>,
     /// Everybody; a stop asks for --yes
     #[arg(long)]

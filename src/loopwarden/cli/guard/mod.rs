@@ -10,10 +10,13 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use loopwarden_core::limits::REWRITTEN_BYTES_MAX;
 use loopwarden_guard::{Options, STALE_AFTER_MS, WithoutChannel};
+use loopwarden_log::clock::Deadline;
 use loopwarden_settings::{LocalClients, read_secret};
 use works::{Deliveries, Works};
 
@@ -27,6 +30,10 @@ use crate::signals::Asked;
 use crate::telemetry::guard::GuardReport;
 use crate::telemetry::metrics;
 use crate::{private, signals};
+
+/// For the verdicts in force, before the first question is answered. What is away for longer holds up nobody.
+const VERDICTS_WAIT: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// `guard`.
 #[derive(Debug, Args)]
@@ -88,7 +95,7 @@ pub enum NudgeWithoutChannel {
     Drop,
 }
 
-/// Answers until told to stop.
+/// Answers until a signal asks it to stop.
 ///
 /// # Errors
 /// Settings; the place to listen on.
@@ -113,20 +120,48 @@ pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
         None => kafka::start(&loaded.config, options, &stop)?,
     };
     let Works { desk, threads, deliveries, place: source } = works;
-    let shown = Arc::clone(&desk);
-    let server = Server::of_guard(&place, door, desk, move || metrics::render_guard(report(&shown, deliveries())))
-        .map_err(|error| Failure::listen(&error, format!("cannot listen on {place:?}: {error}")))?;
-    let mut out = Output::stdout();
-    // Nobody has to read it.
-    let _ = out.line(format!("guard: {}, verdicts from {source}", server.endpoint())).and_then(|()| out.flush());
-    while signals.recv().is_ok_and(|asked| asked == Asked::Reload) {}
-    server.stop();
+    if await_verdicts(&desk, &signals) {
+        serve(&place, door, desk, deliveries, &source, &signals)?;
+    }
     stop.store(true, Ordering::Release);
     for thread in threads {
         thread.thread().unpark();
         // It does not panic; if it did, there is nothing left to do about it.
         let _ = thread.join();
     }
+    Ok(())
+}
+
+/// Waits until the verdicts in force are known, but not for ever: else whom an operator has stopped would get through at each guard that has just
+/// been started. Whether there is to be one still.
+fn await_verdicts(desk: &Desk, signals: &Receiver<Asked>) -> bool {
+    let deadline = Deadline::after(VERDICTS_WAIT);
+    while !desk.has_verdicts() && !deadline.is_over() {
+        match signals.recv_timeout(LOOK) {
+            Ok(Asked::Reload) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(Asked::Stop | Asked::Leave) | Err(RecvTimeoutError::Disconnected) => return false,
+        }
+    }
+    true
+}
+
+/// Answers until told to stop.
+fn serve(
+    place: &Endpoint,
+    door: Door,
+    desk: Arc<Desk>,
+    deliveries: Box<dyn Fn() -> Deliveries + Send + Sync>,
+    source: &str,
+    signals: &Receiver<Asked>,
+) -> Outcome {
+    let shown = Arc::clone(&desk);
+    let server = Server::of_guard(place, door, desk, move || metrics::render_guard(report(&shown, deliveries())))
+        .map_err(|error| Failure::listen(&error, format!("cannot listen on {place:?}: {error}")))?;
+    let mut out = Output::stdout();
+    // Nobody has to read it.
+    let _ = out.line(format!("guard: {}, verdicts from {source}", server.endpoint())).and_then(|()| out.flush());
+    while signals.recv().is_ok_and(|asked| asked == Asked::Reload) {}
+    server.stop();
     Ok(())
 }
 

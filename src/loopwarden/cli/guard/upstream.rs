@@ -27,6 +27,8 @@ const POLL: &str = "4s";
 const ANSWER_WAIT: Duration = Duration::from_secs(8);
 /// Before another try; longer each time where a person has to do something first, up to the second.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Before a process that does not answer is asked again: an agent that is stopped must not get through for longer.
+const AWAY_PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Longest answer. Bytes: a slice of commands, and one of any size besides.
 const ANSWER_BYTES_MAX: usize = 4 * HTTP_COMMANDS_BYTES;
@@ -102,23 +104,28 @@ impl Upstream {
 
     /// Follows the commands from the oldest that is kept: what has expired means nothing, what has not is in force.
     fn follow(mut self, desk: &Desk) {
-        let mut after = "0".to_owned();
+        let (mut after, mut is_logged) = ("0".to_owned(), false);
         while !self.is_stopping() {
-            match self.poll(&after, desk) {
-                Ok(next) => after = next,
+            let answer = self.process.get(&format!("/v1/commands?wait={POLL}&after={after}"), ANSWER_WAIT, ANSWER_BYTES_MAX);
+            // Who comes back has stops that nobody else knows.
+            let is_away = |answer: &Answer| answer.code.is_empty() || answer.code.starts_with('5');
+            let pause = if answer.as_ref().ok().is_none_or(is_away) { AWAY_PAUSE } else { PAUSE };
+            match answer.map_err(|error| error.to_string()).and_then(|answer| Self::take(answer, desk)) {
+                Ok(next) => (after, is_logged) = (next, false),
                 Err(why) => {
-                    tracing::warn!(why, "commands cannot be followed; calls run without fresh verdicts");
-                    std::thread::park_timeout(PAUSE);
+                    if !std::mem::replace(&mut is_logged, true) {
+                        tracing::warn!(why, "commands cannot be followed; calls run without fresh verdicts");
+                    }
+                    std::thread::park_timeout(pause);
                     self.refresh_token();
                 }
             }
         }
     }
 
-    fn poll(&self, after: &str, desk: &Desk) -> Result<String, String> {
-        let path = format!("/v1/commands?wait={POLL}&after={after}");
-        let answer = self.process.get(&path, ANSWER_WAIT, ANSWER_BYTES_MAX);
-        let Answer { status, code, body } = answer.map_err(|error| error.to_string())?;
+    /// Hands the commands of an answer to the guard; where to go on.
+    fn take(answer: Answer, desk: &Desk) -> Result<String, String> {
+        let Answer { status, code, body } = answer;
         match code.as_str() {
             "200" => {}
             // The log was begun anew: nothing of the old one holds.

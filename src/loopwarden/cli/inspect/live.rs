@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loopwarden_lab::explain::{Part, Shown, facts};
-use loopwarden_lab::report::{Table, plain};
+use loopwarden_lab::report::{Table, grouped, plain};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -26,6 +26,7 @@ pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
     for stop in list(&json, "stops") {
         parts.push(Part::Text(format!("stopped by an operator: {}", flat(stop))));
     }
+    parts.extend(list(&json, "budgets").map(|budget| Part::Text(spent(budget))));
     for agent in list(&json, "agents") {
         parts.push(Part::Text(format!(
             "session {}, agent {}, task {}, last event {}: {} steps kept, the newest shown",
@@ -53,6 +54,21 @@ pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
     }
     parts.push(Part::Text("why, and other thresholds: from the events, with --file or --topic".to_owned()));
     Ok(Shown { json, parts })
+}
+
+/// A budget that the session counts in, and what is used of it.
+fn spent(budget: &Value) -> String {
+    let group = budget.get("group").unwrap_or(&Value::Null);
+    let whose = [word(group, "kind"), word(group, "name")].map(|word| plain(&word)).join(" ");
+    let part = |part: &Value| {
+        let number = |name: &str| part.get(name).and_then(Value::as_u64).unwrap_or_default();
+        let share = part.get("share").and_then(Value::as_f64).unwrap_or_default() * 100.0;
+        format!("{} of {} {} ({share:.0} %)", grouped(number("used")), grouped(number("limit")), word(part, "quantity"))
+    };
+    let parts: Vec<String> = list(budget, "parts").map(part).collect();
+    let blocks = if budget.get("blocks") == Some(&Value::Bool(true)) { ", calls are refused" } else { "" };
+    let (name, per) = (plain(&word(budget, "budget")), word(budget, "per"));
+    format!("budget {name} of {}, a {per}: {}{blocks}", whose.trim_end(), parts.join(", "))
 }
 
 /// Asks for a swarm.

@@ -8,7 +8,7 @@ use loopwarden_core::policy::Policy;
 use loopwarden_lab::report::counted;
 use loopwarden_settings::policy::load_with_overrides;
 
-use crate::cli::args::{InspectArgs, LogArgs};
+use crate::cli::args::{InspectArgs, LogArgs, RangeArgs};
 use crate::cli::replay::input;
 use crate::cli::replay::input::Source;
 use crate::cli::replay::overrides;
@@ -18,19 +18,30 @@ use crate::output::say;
 
 /// The input of an inspection, and the policy it is judged by.
 pub(crate) struct Input {
-    source: Source,
-    pub(super) app: String,
+    pub(crate) source: Source,
+    pub(crate) app: String,
     pub(crate) policy: Arc<Policy>,
     /// Name or path of the policy, and what is changed of it.
-    pub(super) policy_name: String,
-    pub(super) overrides: serde_json::Value,
+    pub(crate) policy_name: String,
+    pub(crate) overrides: serde_json::Value,
 }
 
 impl Input {
     pub(super) fn of(args: &InspectArgs, log: &LogArgs) -> Result<Self, Failure> {
-        let (settings, keys) = range::split_sets(&args.set);
-        let source = Source::of(&args.files, &args.range, settings, log)?;
-        let policy_name = args.policy.clone().unwrap_or_else(|| source.policy().to_owned());
+        Self::open(&args.files, &args.range, args.policy.as_deref(), &args.set, log)
+    }
+
+    /// Files or a range of a topic, under a policy: without a name that of the live run.
+    pub(crate) fn open(
+        files: &[PathBuf],
+        range: &RangeArgs,
+        policy: Option<&str>,
+        sets: &[String],
+        log: &LogArgs,
+    ) -> Result<Self, Failure> {
+        let (settings, keys) = range::split_sets(sets);
+        let source = Source::of(files, range, settings, log)?;
+        let policy_name = policy.unwrap_or_else(|| source.policy()).to_owned();
         let set = overrides::overrides(&keys)?;
         let policy = Arc::new(overrides::load(&policy_name, &set)?);
         Ok(Self { app: source.app().to_owned(), source, policy, policy_name, overrides: set })
@@ -45,7 +56,7 @@ impl Input {
     }
 
     /// Hands over every event in order. Records that are none are counted and told: replay says where they stand.
-    pub(crate) fn events(self, mut visit: impl FnMut(&Event<'_>, &Record<'_>)) -> Result<(), Failure> {
+    pub(crate) fn events(&self, mut visit: impl FnMut(&Event<'_>, &Record<'_>)) -> Result<(), Failure> {
         let (mut rejected, mut first) = (0_u64, None);
         self.read(|record| match decode(record.value, &record.meta) {
             Ok(event) => visit(&event, record),
@@ -64,7 +75,7 @@ impl Input {
     }
 
     /// Hands over every record in order, and says what was read of logs of agents.
-    pub(super) fn read(self, mut visit: impl FnMut(&Record<'_>)) -> Result<(), Failure> {
+    pub(super) fn read(&self, mut visit: impl FnMut(&Record<'_>)) -> Result<(), Failure> {
         let recorded = self.source.open(1, false)?;
         recorded.visit(&mut visit)?;
         for line in input::told(&recorded) {

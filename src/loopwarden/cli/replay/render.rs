@@ -10,6 +10,7 @@ use loopwarden_lab::replay::Found;
 use loopwarden_lab::report::compare::{Change, Comparison};
 use loopwarden_lab::report::summary::{PolicyName, Report};
 use loopwarden_lab::report::timeline::Timeline;
+use loopwarden_lab::report::trial::{self, Saved, TrialRow};
 use loopwarden_lab::report::{Table, counted, grouped, html, plain};
 use serde_json::json;
 
@@ -49,6 +50,8 @@ pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &KnownSessions, 
     let (events, rejected) = (found.events(), found.rejected());
     let Found { rejections, skipped, stats, replay, is_partial, .. } = found;
     let judgement = known.judge(&replay);
+    let sums = replay.trial.sums();
+    let saved = Saved::of(&sums);
     Report {
         sources: input::names(&args.files, &args.range),
         policy: PolicyName { profile: policy.profile.clone(), sha256: policy.hash.to_string() },
@@ -64,11 +67,14 @@ pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &KnownSessions, 
         total: replay.detectors.total(),
         unblocks: replay.detectors.unblocks,
         in_loops: replay.detectors.in_loops,
+        spent: replay.detectors.spent_in_all,
+        saved: saved.ok(),
+        not_saved: saved.err(),
         tools: replay.tools,
         timeline: if replay.timeline.has_events() { replay.timeline } else { Timeline::default() },
         loops: replay.loops.top(LOOPS_SHOWN),
         swarms: replay.swarms,
-        trial: replay.trial.rows(),
+        trial: trial::rows(&sums),
         duplicates: stats.duplicates,
         blind_spots: input_quality::of_input(&stats),
         judgement,
@@ -107,11 +113,8 @@ fn write_tables(out: &mut Output, report: &Report) -> io::Result<()> {
     if report.unblocks > 0 {
         out.line(format!("{} lifted before they expired", counted(report.unblocks, "block")))?;
     }
-    let spent = report.in_loops;
-    if spent.is_known() {
-        // Not every log knows what a token costs.
-        let cost = if spent.cost_micro_usd > 0 { format!(", {:.2} US dollars", spent.cost_usd()) } else { String::new() };
-        out.line(format!("{} and texts in loops, {}{cost}", counted(spent.calls, "call"), counted(spent.tokens, "token")))?;
+    for line in report.bill() {
+        out.line(line)?;
     }
     if !report.swarms.is_empty() {
         out.line("")?;
@@ -123,8 +126,8 @@ fn write_tables(out: &mut Output, report: &Report) -> io::Result<()> {
         out.line("each of them event by event: loopwarden inspect session ID, with --file or --topic")?;
     }
     if !report.trial.is_empty() {
-        out.line("\ntrial, from the first command on; differences are treatment less control, at any look")?;
-        out.table(&Table::of(report.trial.clone()), OutputFormat::Table)?;
+        out.line("\ntrial, from the first command on: means, and intervals of their differences that hold at every look")?;
+        out.table(&Table::of(report.trial.iter().map(TrialRow::line)), OutputFormat::Table)?;
     }
     if let Some(judgement) = &report.judgement {
         out.text(format!("\n{}", judgement.to_text()))?;

@@ -1,6 +1,6 @@
-//! Arguments of `tail` and `top`.
+//! Arguments of `tail`, `top` and `sessions`.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 
 use crate::cli::args::{ConfigArgs, PlainFormat};
 
@@ -22,6 +22,8 @@ Examples:
   loopwarden tail
       what agents are told from now on; in shadow mode, what they would be told
   loopwarden tail --since 1h --action block
+  loopwarden tail --since 7d --once --acts
+      who stopped, released, reset or answered, whom, and why
   loopwarden tail --since earliest --once --output json | jq -r .message
 
 A process with a log of its own has the commands of the last days; one on Kafka those since its
@@ -39,6 +41,9 @@ pub struct TailArgs {
     /// Only of this mode
     #[arg(long, value_enum)]
     pub mode: Option<CommandMode>,
+    /// Only what people did: stops, releases, resets, answers; each with who
+    #[arg(long)]
+    pub acts: bool,
     /// Begin there: earliest, a place, a time (RFC 3339, or a date), or how long ago (1h, 7d); default: now, with --once earliest
     #[arg(long, value_name = "WHERE")]
     pub since: Option<String>,
@@ -111,4 +116,81 @@ pub struct TopArgs {
     /// Which process.
     #[command(flatten)]
     pub process: ProcessArgs,
+}
+
+/// `sessions`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden sessions --looping --sort cost --tenant acme
+  loopwarden sessions --stopped
+  loopwarden sessions --sort loop --limit 10 --output json | jq -r '.sessions[].session_id'
+
+One row for each agent of a session, as of the last commit. A process looks at 200,000 of them, and
+the answer says where there are others. With Kafka each process knows those of its own partitions.")]
+pub struct SessionsArgs {
+    /// Only those with a nudge or a block in force
+    #[arg(long, conflicts_with_all = ["blocked", "stopped"])]
+    pub looping: bool,
+    /// Only those with a block in force
+    #[arg(long, conflicts_with = "stopped")]
+    pub blocked: bool,
+    /// Only those that an operator stops
+    #[arg(long)]
+    pub stopped: bool,
+    /// Only of this tenant; an empty name: of none
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<String>,
+    /// What comes first
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: Sort,
+    /// Rows
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u16).range(1..=1_000))]
+    pub limit: u16,
+    /// Form of the output: a table, or the answer of the process as it is
+    #[arg(long, short, value_enum, default_value_t)]
+    pub output: PlainFormat,
+    /// Which process.
+    #[command(flatten)]
+    pub process: ProcessArgs,
+}
+
+/// `sessions --sort`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
+pub enum Sort {
+    /// The dearest, then by tokens and calls.
+    #[default]
+    Cost,
+    /// Most tokens.
+    Tokens,
+    /// Most calls.
+    Calls,
+    /// Those that loop longest.
+    Loop,
+    /// Those that were heard of last.
+    Seen,
+}
+
+impl Sort {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cost => "cost",
+            Self::Tokens => "tokens",
+            Self::Calls => "calls",
+            Self::Loop => "loop",
+            Self::Seen => "seen",
+        }
+    }
+}
+
+impl SessionsArgs {
+    /// The state that is wanted, by the word of a request.
+    pub(super) const fn state(&self) -> &'static str {
+        match (self.looping, self.blocked, self.stopped) {
+            (true, ..) => "looping",
+            (_, true, _) => "blocked",
+            (_, _, true) => "stopped",
+            _ => "all",
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! A command as one line for people.
 
+use loopwarden_core::engine::{ReasonCode, is_act_code};
 use loopwarden_core::wire::whom;
 use loopwarden_lab::report::plain;
 use serde_json::Value;
@@ -35,6 +36,20 @@ impl<'a> ShownCommand<'a> {
         }
     }
 
+    /// Whether a person brought it about.
+    pub(super) fn is_act(self) -> bool {
+        let code = self.text("/reason/code");
+        is_act_code(code) || [ReasonCode::Reset, ReasonCode::Answer].iter().any(|act| act.as_str() == code)
+    }
+
+    /// Who acted, where the summary names nobody, and why.
+    fn act(self) -> String {
+        let (actor, reason) = (self.text("/labels/actor"), self.text("/reason/evidence/reason"));
+        let is_named = actor.is_empty() || self.text("/reason/summary").contains(actor);
+        let by = if is_named { String::new() } else { format!(" by {}", plain(actor)) };
+        if reason.is_empty() { by } else { format!("{by}: {}", plain(reason)) }
+    }
+
     /// The line; bold and colours where it may have them.
     pub(super) fn line(self, is_styled: bool) -> String {
         let action = self.text("/action");
@@ -53,7 +68,8 @@ impl<'a> ShownCommand<'a> {
         let shown = plain(&format!("{:<16}", format!("{action}{mode}")));
         let shown = if is_styled { format!("\x1b[{colour}m{shown}\x1b[0m") } else { shown };
         let (summary, code) = (plain(self.text("/reason/summary")), plain(self.text("/reason/code")));
-        format!("{}  {shown}  {:<SUBJECT_COLUMNS$}  {summary}  [{code}]", plain(&time), plain(&self.subject()))
+        let act = if self.is_act() { self.act() } else { String::new() };
+        format!("{}  {shown}  {:<SUBJECT_COLUMNS$}  {summary}  [{code}]{act}", plain(&time), plain(&self.subject()))
     }
 }
 
@@ -78,6 +94,24 @@ mod tests {
         assert!(ShownCommand(&command).line(true).contains("\u{1b}[33mnudge (shadow)"));
         command["session_id"] = "a\u{1b}[2Jb\n".into();
         assert!(!ShownCommand(&command).line(false).contains(['\u{1b}', '\n']));
+    }
+
+    #[test]
+    fn what_a_person_did_has_his_name_and_what_a_detector_found_has_none() {
+        let mut command = command();
+        command["labels"] = json!({ "actor": "alice\u{1b}[2J" });
+        assert!(!ShownCommand(&command).is_act() && !ShownCommand(&command).line(false).contains("alice"));
+        for code in ["stop", "release", "reset", "answer"] {
+            command["reason"]["code"] = code.into();
+            let line = ShownCommand(&command).line(false);
+            assert!(ShownCommand(&command).is_act() && line.contains(&format!("[{code}] by alice")), "{line}");
+            assert!(!line.contains('\u{1b}'));
+            let mut command = command.clone();
+            command["reason"]["summary"] = "stopped by alice\u{1b}[2J".into();
+            command["reason"]["evidence"] = json!({ "reason": "deletes files" });
+            let line = ShownCommand(&command).line(false);
+            assert!(line.matches("alice").count() == 1 && line.ends_with("]: deletes files"), "{line}");
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! `tail` and `top`: what agents are told, in a terminal, from a running process.
+//! `tail`, `top` and `sessions`: what agents are told and do, in a terminal, from a running process.
 
 mod args;
 mod feed;
 mod line;
+pub mod sessions;
 pub mod tail;
 pub mod top;
 
@@ -14,7 +15,7 @@ use line::ShownCommand;
 use crate::cli::shared::ask::RunningProcess;
 use crate::output;
 
-pub use args::{Action, CommandMode, ProcessArgs, TailArgs, TopArgs};
+pub use args::{Action, CommandMode, ProcessArgs, SessionsArgs, Sort, TailArgs, TopArgs};
 
 /// Prints the commands of this very process as `tail` does, from now on and as long as it answers.
 pub(crate) fn beside(process: RunningProcess) {

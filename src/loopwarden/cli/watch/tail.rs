@@ -88,7 +88,8 @@ fn wants(args: &TailArgs, not_before: Option<EventTime>, command: &Value) -> boo
     let told = ShownCommand(command);
     let is = |wanted: Option<&str>, found: &str| wanted.is_none_or(|wanted| wanted == found);
     let issued = || EventTime::parse_rfc3339(told.text("/issued_at"));
-    is(args.session.as_deref(), told.text("/session_id"))
+    (!args.acts || told.is_act())
+        && is(args.session.as_deref(), told.text("/session_id"))
         && is(args.tool.as_deref(), told.tool())
         && is(args.action.map(super::args::Action::as_str), told.text("/action"))
         && is(args.mode.map(super::args::CommandMode::as_str), told.text("/mode"))

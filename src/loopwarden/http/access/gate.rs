@@ -74,7 +74,7 @@ fn admitted(shared: &Shared, rule: RouteRule, peer: &Peer, request: &Request) ->
         return Err(answer::bad_request(message).into());
     }
     let (roles, is_of_all) = match rule.access {
-        Access::Open => return Ok(who.ok()),
+        Access::Open | Access::Link => return Ok(who.ok()),
         Access::Tenant(roles) => (roles, false),
         Access::Process(roles) => (roles, true),
     };

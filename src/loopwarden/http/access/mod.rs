@@ -3,6 +3,7 @@
 pub(crate) mod door;
 pub(crate) mod gate;
 pub(crate) mod host;
+pub(crate) mod link_rights;
 pub(crate) mod principal;
 pub(crate) mod purse;
 pub(crate) mod rate;

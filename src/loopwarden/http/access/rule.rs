@@ -7,6 +7,8 @@ use crate::http::access::principal::Roles;
 pub enum Access {
     /// Everybody who reaches the port.
     Open,
+    /// Whoever has a link, which the route reads: what may be done stands in it.
+    Link,
     /// Who has one of these roles, for his tenants: what he sees and does is bound to them.
     Tenant(Roles),
     /// Who has one of these roles for all tenants: it is about the whole process.

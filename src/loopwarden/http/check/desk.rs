@@ -77,6 +77,15 @@ impl Desk {
         }
     }
 
+    /// Whether the verdicts in force were known once, as a whole.
+    #[must_use]
+    pub fn has_verdicts(&self) -> bool {
+        match &self.sink {
+            Sink::Embedded(_) => true,
+            Sink::Beside(sink) => sink.knowledge().as_of.is_some(),
+        }
+    }
+
     /// Whether the verdicts that are known are of now.
     #[must_use]
     pub fn is_fresh(&self) -> bool {

@@ -11,15 +11,16 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 pub use beside::Send;
 pub use desk::Desk;
 pub(super) use embedded::{APPENDS, LOOK_UPS};
-use loopwarden_core::event::Reason;
-use loopwarden_guard::{BadCheck, Check};
+use loopwarden_core::event::{EventTime, Reason};
+use loopwarden_guard::{Answer, BadCheck, Check, Decision, Fail};
 use loopwarden_log::clock::Stopwatch;
 
+use crate::clock;
 use crate::http::access::principal::Principal;
 use crate::http::answer;
 use crate::http::answer::Refusal;
@@ -49,7 +50,18 @@ pub(super) async fn post(
     let answer = desk.answer(check, since, "checks").await.map_err(|bad| refused(&bad))?;
     // Its own type, which serialises.
     let text = serde_json::to_string(&answer).unwrap_or_default();
-    Ok(answer::json_text(StatusCode::OK, text))
+    Ok(holding(answer::json_text(StatusCode::OK, text), Some(&answer)))
+}
+
+/// An answer of the guard on its way to a program that has no clock of the day: where it refuses for a stop that fails closed, for how long
+/// calls are to be refused where nobody answers any more.
+pub(super) fn holding(mut response: Response, decided: Option<&Answer>) -> Response {
+    let stop = decided.filter(|answer| answer.decision == Decision::Deny && answer.fail == Some(Fail::Closed));
+    let end = stop.and_then(|answer| EventTime::parse_rfc3339(answer.expires_at.as_deref()?));
+    if let Some(left_ms) = end.map(|end| end.0.saturating_sub(clock::now_ms())).filter(|left_ms| *left_ms > 0) {
+        response.headers_mut().insert("loopwarden-refuse-for-ms", HeaderValue::from(left_ms));
+    }
+    response
 }
 
 fn is_json(media: &[u8]) -> bool {

@@ -20,7 +20,7 @@ use crate::clock;
 use crate::http::access::principal::Principal;
 use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::check::refused;
+use crate::http::check::{holding, refused};
 use crate::http::listener::body::BodyLimit;
 use crate::http::shared::Shared;
 
@@ -61,7 +61,8 @@ pub(crate) async fn post(
         Some(check) => desk.answer(check, since, "hooks").await.ok(),
         None => None,
     };
-    Ok(answer::with_type(StatusCode::OK, "application/json", write(agent, &heard, decided.as_ref())))
+    let response = answer::with_type(StatusCode::OK, "application/json", write(agent, &heard, decided.as_ref()));
+    Ok(holding(response, decided.as_ref()))
 }
 
 /// A number that no other message got, in this process or in one before it.

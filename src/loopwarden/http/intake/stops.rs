@@ -2,27 +2,24 @@
 
 use std::cmp::Reverse;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use loopwarden_core::event::{EventTime, Reason, RecordMeta, StopScope, allowed, decode};
-use loopwarden_core::identity::{base32, hash_parts};
+use loopwarden_core::event::{EventTime, StopScope};
 use loopwarden_core::limits::STOP_MS_MAX;
-use loopwarden_log::embedded::Append;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::acts::{Act, Target, span_ms};
+use crate::acts::{Act, Target, act_id, span_ms};
 use crate::clock;
 use crate::http::access::gate::foreign_tenant;
 use crate::http::access::principal::Principal;
 use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::intake::durable::{refused, synced};
+use crate::http::intake::acts;
 use crate::http::listener::body::BodyLimit;
 use crate::http::shared::Process;
 use crate::http::views::json as view;
@@ -30,9 +27,9 @@ use crate::http::views::query::{Pairs, Parameters};
 
 /// What a request may take. Bytes.
 const BODY: BodyLimit = BodyLimit { bytes_max: 16 * 1024, what: "a stop", advice: "" };
-/// Longest wait until the guard of this process knows. Whether it does is in the answer.
-const KNOWN_WAIT: Duration = Duration::from_secs(2);
-const TARGET: [&str; 5] = ["scope", "tenant", "session_id", "agent_id", "swarm_id"];
+const TARGET: [&str; 6] = ["scope", "tenant", "session_id", "agent_id", "root_id", "swarm_id"];
+/// Parameters that name whom a stop means.
+const NAMES: [&str; 4] = ["session_id", "agent_id", "root_id", "swarm_id"];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +38,7 @@ struct Asked {
     tenant: Option<String>,
     session_id: Option<String>,
     agent_id: Option<String>,
+    root_id: Option<String>,
     swarm_id: Option<String>,
     reason: Option<String>,
     #[serde(rename = "for")]
@@ -65,8 +63,8 @@ pub(crate) async fn post(
         Some(_) => answer::bad_request(format!("no stop: {error}")),
         None => answer::embedded_only(),
     })?;
-    let names = [("session_id", &asked.session_id), ("agent_id", &asked.agent_id), ("swarm_id", &asked.swarm_id)];
-    let target = target(&who, &asked.scope, asked.tenant.clone(), names.map(|(name, value)| (name, value.as_deref())))?;
+    let values = [&asked.session_id, &asked.agent_id, &asked.root_id, &asked.swarm_id].map(Option::as_deref);
+    let target = target(&who, &asked.scope, asked.tenant.clone(), &values)?;
     let now = EventTime(clock::now_ms());
     let until = until(&asked, now).map_err(answer::bad_request)?;
     let fails_closed = match asked.fail.as_deref() {
@@ -97,8 +95,8 @@ pub(crate) async fn delete(
     process.log()?;
     let known: Vec<&str> = TARGET.into_iter().chain(["reason", "id"]).collect();
     let query = Parameters::of(&pairs, &known).map_err(answer::bad_request)?;
-    let names = ["session_id", "agent_id", "swarm_id"].map(|name| (name, query.get(name)));
-    let target = target(&who, query.get("scope").unwrap_or_default(), query.get("tenant").map(str::to_owned), names)?;
+    let values = NAMES.map(|name| query.get(name));
+    let target = target(&who, query.get("scope").unwrap_or_default(), query.get("tenant").map(str::to_owned), &values)?;
     let (now, reason) = (EventTime(clock::now_ms()), query.get("reason"));
     let id = query.get("id").map_or_else(|| own_id("release", &target, &[], now), str::to_owned);
     let event = target.release(&Act { id: &id, at: now, actor: None, reason });
@@ -134,21 +132,24 @@ pub(crate) async fn get(
     Ok(answer::ok(&json!({ "stops": stops, "more": found.more })))
 }
 
-/// Whom a request means. Only the name of its scope may be given: another one would be taken for a narrower stop than is meant.
-fn target(who: &Principal, scope: &str, tenant: Option<String>, names: [(&str, Option<&str>); 3]) -> Result<Target, Refusal> {
+/// Whom a request means, by the values of [`NAMES`]. Only the name of its scope may be given: another one would be taken for a narrower
+/// stop than is meant.
+fn target(who: &Principal, scope: &str, tenant: Option<String>, values: &[Option<&str>; 4]) -> Result<Target, Refusal> {
+    let mut names = NAMES.into_iter().zip(values);
     let bad = |message: String| Refusal::from(answer::bad_request(message));
     let words = StopScope::LIST.map(StopScope::as_str).join(", ");
     let scope = StopScope::from_name(scope).ok_or_else(|| bad(format!("scope is one of {words}")))?;
     let own = match scope {
         StopScope::Session => Some("session_id"),
         StopScope::Agent => Some("agent_id"),
+        StopScope::Tree => Some("root_id"),
         StopScope::Swarm => Some("swarm_id"),
         StopScope::Tenant | StopScope::All => None,
     };
-    if let Some((other, _)) = names.iter().find(|(name, value)| value.is_some() && Some(*name) != own) {
+    if let Some((other, _)) = names.clone().find(|(name, value)| value.is_some() && Some(*name) != own) {
         return Err(bad(format!("a stop of scope {} has no {other}", scope.as_str())));
     }
-    let name = names.iter().find(|(name, _)| Some(*name) == own).and_then(|(_, value)| *value);
+    let name = names.find(|(name, _)| Some(*name) == own).and_then(|(_, value)| *value);
     if let (Some(own), None) = (own, name) {
         return Err(bad(format!("a stop of scope {} needs {own}", scope.as_str())));
     }
@@ -182,11 +183,10 @@ fn until(asked: &Asked, now: EventTime) -> Result<EventTime, String> {
 /// An id of an act that brings none, made of all its parts and of when it came.
 fn own_id(kind: &str, target: &Target, more: &[&str], now: EventTime) -> String {
     let (key, at) = (target.subject().row_key(), now.0.to_string());
-    let parts: Vec<&str> = [&*key, &*at].into_iter().chain(more.iter().copied()).flat_map(|part| [part, "\n"]).collect();
-    format!("{kind}-{}", base32(&hash_parts(&parts).hash128().0.to_be_bytes()))
+    act_id(kind, &[&[&*key, &*at], more].concat())
 }
 
-/// Writes the event, however far lanes are behind: whoever stops a flood must not wait for it. Whether the guard of this process knows.
+/// Writes the event. Whether the guard of this process knows.
 async fn append(
     process: &Arc<Process>,
     who: &Principal,
@@ -194,33 +194,11 @@ async fn append(
     event: &Value,
     now: EventTime,
 ) -> Result<bool, Refusal> {
-    let log = process.log()?;
-    if process.status.version().get("mode").is_some_and(|mode| mode == "shadow") {
-        let message = "this process runs in shadow, and what it publishes binds nobody; set mode = \"live\"";
-        return Err(answer::error(StatusCode::CONFLICT, "shadow", message).into());
-    }
-    let meta = RecordMeta::without_place(now, process.shared.event_bytes_max);
-    let json = event.to_string().into_bytes();
-    let admitted = decode(Some(&json), &meta).and_then(|event| who.grant().admit(&event, &json, &meta));
-    let value = admitted.map_err(|rejected| match rejected.reason {
-        Reason::NotPermitted | Reason::ForeignTenant => foreign_tenant(who),
-        reason => {
-            let what = allowed(&rejected).unwrap_or_else(|| reason.as_str().to_owned());
-            answer::problem(StatusCode::BAD_REQUEST, reason.as_str(), &format!("{}: {what}", rejected.field), &rejected.field)
-                .into()
-        }
-    })?;
-    let (value, key) = (value.unwrap_or(json), target.record_key().as_bytes().to_vec());
-    let broker = log.broker.clone();
-    let appended = answer::blocking(&log.appends, move || {
-        broker.append_unsynced(&[Append { key: &key, value: &value, headers: Vec::new(), timestamp_ms: now.0 }])
-    });
-    let (places, written) = appended.await?.map_err(|error| refused(&error))?;
-    let kind = event.get("kind").and_then(Value::as_str).unwrap_or_default();
-    tracing::info!(actor = &*who.name, kind, scope = target.scope.as_str(), "an operator acts");
-    synced(log, written).await?;
+    process.log()?;
+    acts::expect_live(process)?;
+    let written = acts::write(process, who, target.record_key(), event, now).await?;
+    let is_settled = acts::is_settled(process, &written).await;
     let Some(desk) = &process.shared.desk else { return Ok(false) };
-    let is_settled = tokio::time::timeout(KNOWN_WAIT, desk.settled(&places)).await.is_ok();
     // What was settled may have been dropped, as one more than there may be: only what the guard holds is in force.
     let wanted = event.get("until").and_then(Value::as_str).and_then(EventTime::parse_rfc3339);
     Ok(is_settled && desk.stopped_until(&target.subject().row_key()) == wanted)

@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::http::access::door::Door;
+use crate::http::access::link_rights::AnswerLinks;
 use crate::http::access::rate::Rates;
 use crate::http::backlog::{Backlog, BacklogLimits};
 use crate::http::check::Desk;
@@ -24,7 +25,7 @@ use crate::http::listener::body::Bodies;
 use crate::http::listener::connection::{Listener, Peer};
 use crate::http::listener::endpoint::Endpoint;
 use crate::http::listener::metrics::Counts;
-use crate::http::shared::{APPENDS, Embedded, Process, READS, Shared, Sidecar};
+use crate::http::shared::{ACTS, APPENDS, Embedded, Process, READS, Shared, Sidecar, TopicWriter};
 use crate::http::views::process_status::ProcessStatus;
 use crate::http::{check, routes};
 use crate::input_quality::InputQuality;
@@ -47,6 +48,10 @@ pub struct Options {
     pub mapping: Option<Mapping>,
     /// The embedded log; none with Kafka, where `/v1` has nothing to say.
     pub embedded: Option<EmbeddedBroker>,
+    /// With Kafka, what writes acts of people to the topic of events.
+    pub topic_writer: Option<TopicWriter>,
+    /// Links of messages by which people answer; none: no link is one.
+    pub links: Option<AnswerLinks>,
     /// Largest event that is decoded. Bytes.
     pub event_bytes_max: usize,
     /// Topic name of events, as records carry it.
@@ -85,7 +90,7 @@ impl Server {
             if let Endpoint::Address(address) = bound {
                 tracing::info!(%address, "listening");
             }
-            let Options { door, mapping, embedded: broker, event_bytes_max, topic, quality, .. } = options;
+            let Options { door, mapping, embedded: broker, topic_writer, links, event_bytes_max, topic, quality, .. } = options;
             let (mut desk, mut embedded) = (None, None);
             if let Some(broker) = broker {
                 let backlog = status.backlog().map_or_else(|| Backlog::open(&broker, BacklogLimits::default()), Ok)?;
@@ -95,7 +100,9 @@ impl Server {
             }
             let shared = shared((door, desk), quality, event_bytes_max, false);
             let (asks, streams) = (Arc::new(Semaphore::new(ASKS)), Arc::new(Semaphore::new(limits::HTTP_STREAMS_MAX)));
-            let process = Process { shared, status, mapping, embedded, topic, asks, streams, stopping };
+            let acts = Arc::new(Semaphore::new(ACTS));
+            let process =
+                Process { shared, status, mapping, embedded, topic_writer, links, topic, acts, asks, streams, stopping };
             Ok(routes::of_process(&Arc::new(process)))
         })
     }
@@ -123,7 +130,7 @@ impl Server {
     ) -> Result<Self, E> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(WORKERS)
-            .max_blocking_threads(ASKS + READS + APPENDS + check::APPENDS + check::LOOK_UPS)
+            .max_blocking_threads(ASKS + ACTS + READS + APPENDS + check::APPENDS + check::LOOK_UPS)
             .thread_name("http")
             .enable_io()
             .enable_time()

@@ -1,11 +1,11 @@
 //! Tasks and sessions as JSON: names, hashes, flags, numbers, and what an agent was told; nothing of what it wrote or read.
 
 use loopwarden_core::detect::{Flags, Spent, Step};
-use loopwarden_core::engine::{Episode, SubjectKey, Verdict};
+use loopwarden_core::engine::{Action, Episode, SubjectKey, Tree, Verdict};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Hash64, Hash128};
-use loopwarden_core::policy::Detector;
-use loopwarden_lane::{AgentView, CounterView, TaskState, TaskView};
+use loopwarden_core::policy::{Detector, Reached};
+use loopwarden_lane::{AgentView, BudgetView, CounterView, TaskState, TaskView};
 use serde_json::{Value, json};
 
 /// Flags by name.
@@ -65,6 +65,9 @@ pub(crate) fn stop(row: &Value) -> Value {
     let mut shown = row.get("subject").cloned().unwrap_or_default();
     let (Some(fields), Some(stop)) = (shown.as_object_mut(), row.pointer("/active/0")) else { return shown };
     fields.remove("kind");
+    if let Some(name) = fields.remove("group").and_then(|group| group.get("name").cloned()) {
+        fields.insert("root_id".to_owned(), name);
+    }
     let names = [
         ("actor", "actor"),
         ("reason", "reason"),
@@ -97,6 +100,7 @@ pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> Valu
         "agent_id": agent_id,
         "tenant": if tenant.is_empty() { Value::Null } else { tenant.into() },
         "swarm_id": if head.swarm_id.is_empty() { Value::Null } else { (*head.swarm_id).into() },
+        "tree": head.tree.as_ref().map(|tree| tree_json(tree)),
         "task": agent.task.to_string(),
         "epoch": head.epoch,
         "seq": head.live_seq,
@@ -123,12 +127,39 @@ pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> Valu
     })
 }
 
+/// The place of an agent among those that start each other.
+fn tree_json(tree: &Tree) -> Value {
+    let parent = Some(&*tree.parent).filter(|parent| !parent.is_empty());
+    json!({ "root_id": &*tree.name, "parent_id": parent, "depth": tree.depth, "spawns": tree.spawns })
+}
+
 /// What is counted where the policy has a budget; null elsewhere.
 fn spent(spent: &Spent) -> Value {
     let is_counted = spent.calls > 0 || spent.tokens > 0;
     let shown =
         || json!({ "calls": spent.calls, "turns": spent.turns, "tokens": spent.tokens, "cost_micro_usd": spent.cost_micro_usd });
     if is_counted { shown() } else { Value::Null }
+}
+
+/// A budget that agents count in: what is used of each limit in the window of now.
+pub(crate) fn budget(view: &BudgetView) -> Value {
+    let part = |part: &Reached| {
+        json!({
+            "quantity": part.quantity.as_str(),
+            "used": part.used,
+            "limit": part.limit,
+            "share": (part.share() * 1_000.0).round() / 1_000.0,
+        })
+    };
+    let blocks = view.verdicts.iter().any(|verdict| verdict.action == Action::Block);
+    json!({
+        "budget": view.name,
+        "per": view.per.as_str(),
+        "group": { "kind": view.group.kind.as_str(), "name": view.group.name },
+        "mode": view.mode.as_str(),
+        "blocks": blocks,
+        "parts": view.parts.iter().map(part).collect::<Vec<_>>(),
+    })
 }
 
 /// A call that the agents of a swarm make.

@@ -7,5 +7,6 @@ pub(crate) mod page;
 pub(super) mod pages;
 pub(crate) mod process_status;
 pub(crate) mod query;
+pub(crate) mod sessions;
 pub(crate) mod sidecar;
 pub(crate) mod state;

@@ -12,6 +12,9 @@ static PAGE: LazyLock<String> = LazyLock::new(|| {
     let parts = [
         ("/* page.css */", include_str!("page/page.css")),
         ("// session.js", include_str!("page/session.js")),
+        ("// answer.js", include_str!("page/answer.js")),
+        ("// bill.js", include_str!("page/bill.js")),
+        ("// sessions.js", include_str!("page/sessions.js")),
         ("// page.js", include_str!("page/page.js")),
     ];
     let put = |page: String, (place, part): (&str, &str)| page.replacen(place, part, 1);

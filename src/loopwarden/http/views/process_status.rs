@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use loopwarden_core::engine::SubjectKey;
-use loopwarden_lane::{AgentView, CounterView, Matching, Numbered, Standing, TaskView};
+use loopwarden_core::event::EventTime;
+use loopwarden_lane::{AgentView, BudgetView, CounterView, Listed, Listing, Matching, Numbered, Spender, Standing, TaskView};
 use serde_json::Value;
 
 use crate::http::backlog::Backlog;
@@ -58,6 +59,17 @@ pub trait ProcessStatus: Send + Sync + 'static {
     /// # Errors
     /// No lane answered in time, or the store failed.
     fn stops(&self) -> Result<Standing, Unanswered>;
+    /// Budgets that agents count in, as far as tasks of this process add them up.
+    ///
+    /// # Errors
+    /// No lane answered in time, or the store failed.
+    fn budgets(&self, spenders: Vec<Spender>, now: EventTime) -> Result<Vec<BudgetView>, Unanswered>;
+    /// The first of the sessions that tasks of this process hold. The stops of the question are filled in; of more sessions than one request may
+    /// look at, the answer says where it ended.
+    ///
+    /// # Errors
+    /// No lane answered in time, or the store failed.
+    fn sessions(&self, listing: Listing) -> Result<Listed, Unanswered>;
     /// How many agents that tasks of this process hold a stop would bind.
     ///
     /// # Errors

@@ -94,13 +94,15 @@ fn span(view: SpanView<'_>) -> Result<Meaning, Rejected> {
     };
     let Some(args) = args else { return Ok(Meaning::LeftToLogs) };
     let call_id = attributes.owned(&["tool_use_id", "gen_ai.tool.call.id"])?;
+    let agent_id = attributes.owned(&["agent_id"])?;
     let mut call = Call {
+        is_of_sub_agent: agent_id.is_some(),
         tool: attributes.owned(&["tool_name", "gen_ai.tool.name"])?.unwrap_or_default(),
         event_id: call_id.clone(),
         call_id,
         args: Some(args),
         result: content.value(&["output", "tool_output", "content"])?,
-        agent_id: attributes.owned(&["agent_id"])?,
+        agent_id,
         ..Call::default()
     };
     ended(view, attributes.flag("success") == Some(false), &mut call)?;

@@ -114,12 +114,13 @@ function subjectOf(command) {
 }
 // Whom operators stop; whoever may act can let them go on.
 const whom = ({ scope, session_id, agent_id, swarm_id, tenant }) =>
-  scope === "all" ? "everybody" : [scope, session_id || agent_id || swarm_id, tenant && "of tenant " + tenant].filter(Boolean).join(" ");
+  scope === "all" ? "everybody" : scope === "tenant" ? "tenant " + tenant : [scope, session_id || agent_id || swarm_id, tenant && "of tenant " + tenant].filter(Boolean).join(" ");
 async function act(method, path, body) {
   $("stops-problem").hidden = true;
   try {
     await ask(path, { method, body: body && JSON.stringify(body), headers: { accept: "application/json", "content-type": "application/json" } });
     await refresh();
+    await showSessions(true);
   } catch (error) {
     $("stops-card").hidden = false;
     $("stops-problem").hidden = false;
@@ -175,14 +176,17 @@ function loopRow({ of, verdict, loops, until }) {
 
 // Last command of each loop, and the last commands, oldest first.
 const newest = new Map(), heard = new Map();
+const ACTS = ["stop", "release", "reset", "answer"];
+const isAct = command => ACTS.includes((command.reason || {}).code);
 function commandRow(command) {
   const reason = command.reason || {}, isShadow = command.mode !== "live";
-  return row(subjectOf(command), isShadow,
+  const actor = isAct(command) && command.labels && command.labels.actor;
+  return withAnswers(command, row(subjectOf(command), isShadow,
     make("span", { class: "top" },
       make("span", { class: "word " + command.action }, command.action), nameOf(subjectOf(command)),
-      make("span", { class: "quiet" }, (reason.code || "") + (isShadow ? ", " + command.mode + ": not delivered" : "")),
+      make("span", { class: "quiet" }, (reason.code || "") + (actor ? " by " + actor : "") + (isShadow ? ", " + command.mode + ": not delivered" : "")),
       make("time", null, clock(command.issued_at))),
-    make("span", null, reason.summary || ""), command.message ? make("q", null, command.message) : null);
+    make("span", null, reason.summary || ""), command.message ? make("q", null, command.message) : null));
 }
 function note(command) {
   const loop = command.episode || command.id;
@@ -191,6 +195,7 @@ function note(command) {
   if (newest.size > LOOPS_MAX) newest.delete(newest.keys().next().value);
   heard.set(command.id || loop + command.issued_at, command);
   if (heard.size > FEED_MAX) heard.delete(heard.keys().next().value);
+  if ($("acts").checked && !isAct(command)) return;
   const feed = $("feed");
   if (!feed.querySelector(".row")) list("feed", []);
   feed.prepend(commandRow(command));
@@ -199,16 +204,16 @@ function note(command) {
 function showFeed() {
   $("feed-since").hidden = latest.is_embedded;
   $("feed-since").textContent = "By this process, since its start at " + startOf(latest) + ". What was told before is in the topic.";
-  if (!$("feed").querySelector(".row")) list("feed", [!isCaughtUp(latest) ? WAITING : latest.is_embedded ? "None so far." : "None since then."]);
+  if (!$("feed").querySelector(".row")) list("feed", [latest.may_read === false ? UNREAD : !isCaughtUp(latest) ? WAITING : latest.is_embedded ? "None so far." : "None since then."]);
 }
 // Of a feed of days, the page shows the last. Before it has those there were when it came, an empty list says nothing.
-const WAITING = "Waiting for what is known.";
+const WAITING = "Waiting for what is known.", UNREAD = "Commands need a token with the role reader, too.";
 let source = null, feedAt = 0, feedEnd = 0;
 function isCaughtUp(now) {
   // A task that is not restored yet does not say what it holds.
   const { all, running, poisoned } = now.tasks;
   if (!all || running + poisoned < all) return false;
-  return now.is_embedded ? source !== null && feedAt >= feedEnd : now.active !== null;
+  return now.is_embedded && now.may_read ? source !== null && feedAt >= feedEnd : now.active !== null;
 }
 function follow() {
   feedEnd = latest.commands_end || 0;
@@ -277,9 +282,10 @@ async function refresh() {
   const [now, tasks] = await Promise.all([ask("overview?after=" + told), ask("tasks")]);
   latest = now;
   showStopForm();
-  if (now.is_embedded && !source) follow();
-  showRecent(now); showStops(); showLoops(); showFeed(); showNumbers(now); bars(now); showGuard(now.guard); showSenders(now.input); showTasks(tasks.tasks);
+  if (now.is_embedded && now.may_read && !source) follow();
+  showRecent(now); showStops(); showLoops(); showFeed(); showNumbers(now); bars(now); showBill(now.bill); showGuard(now.guard); showSenders(now.input); showTasks(tasks.tasks);
   await showChosen(false);
+  await showSessions(false);
 }
 async function turn() {
   try {
@@ -291,6 +297,16 @@ async function turn() {
     setTimeout(turn, EVERY_MS);
   }
 }
+$("which").addEventListener("submit", event => {
+  event.preventDefault();
+  showSessions(true);
+});
+$("which").addEventListener("change", () => showSessions(true));
+$("acts").addEventListener("change", () => {
+  listed.delete("feed");
+  $("feed").replaceChildren(...[...heard.values()].filter(command => !$("acts").checked || isAct(command)).reverse().map(commandRow));
+  showFeed();
+});
 $("stop").addEventListener("submit", event => {
   event.preventDefault();
   const body = { scope: "session", session_id: shown.id, reason: $("reason").value, for: $("span").value };

@@ -98,6 +98,16 @@ function stripOf(agent) {
     make("div", { class: "strip", role: "group", "aria-label": "calls of agent " + agent.agent_id }, ...cells),
     namesOf(agent, letters), toldOf(agent.verdicts, isOfIt));
 }
+// What is used of a budget that the session counts in, with all the others of its group.
+function budgetOf({ budget, per, group, parts, blocks }) {
+  const used = parts.map(({ quantity, used, limit, share }) => {
+    const show = quantity === "cost_micro_usd" ? dollars : number;
+    return show(used) + " of " + show(limit) + (quantity === "cost_micro_usd" ? "" : " " + quantity) + " (" + Math.round(100 * share) + " %)";
+  });
+  return make("div", { class: "agent budget" }, make("span", { class: "quiet" }, "budget"), make("code", null, budget),
+    make("span", { class: "quiet" }, "of " + [group.kind, group.name].filter(Boolean).join(" ") + ", a " + per),
+    make("span", { class: blocks ? "bad" : "" }, used.join(", ") + (blocks ? ": calls are refused" : "")));
+}
 function swarmOf(swarm) {
   const head = make("tr", null, ...["tool", "calls", "workers", "last", "in force"].map(name => make("th", null, name)));
   const rows = swarm.counters.map(counter => {
@@ -124,7 +134,7 @@ async function showChosen(isNew) {
       say("Calls of a swarm's workers are counted together; each worker is a session of its own.");
       return;
     }
-    $("strips").replaceChildren(...found.agents.map(stripOf));
+    $("strips").replaceChildren(...(found.budgets || []).map(budgetOf), ...found.agents.map(stripOf));
     const known = found.agents.flatMap(agent => agent.steps.map(step => [step, agent]));
     const telling = known.findLast(([step]) => step.fired.length) || known.at(-1);
     if (isNew && telling) {

@@ -30,7 +30,7 @@ pub fn run(args: &FitArgs, log: &LogArgs) -> Outcome {
     }
     let input = Input::of_files(&args.files, &args.policy)?;
     let policy = Arc::clone(&input.policy);
-    let mut measuring = Measuring::new(Arc::clone(&policy));
+    let mut measuring = Measuring::new("loopwarden", Arc::clone(&policy));
     input.events(|_, record| measuring.visit(record))?;
     let steps = measuring.finish()?;
     let mut out = Output::stdout();

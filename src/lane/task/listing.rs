@@ -1,0 +1,278 @@
+//! A question over all sessions: those that matter first. A lane judges nothing while it looks, so it looks at a slice of them at a time.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use loopwarden_core::engine::{Action, Head, SEPARATOR, SubjectKey, trees_of};
+use loopwarden_core::event::{EventTime, StopScope, TaskId};
+use loopwarden_core::policy::Detector;
+
+/// Sessions that one look goes over: some ten milliseconds.
+pub(crate) const SLICE_MAX: usize = 5_000;
+
+/// Which sessions a question is about, by what binds them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionState {
+    #[default]
+    All,
+    /// Something that a detector found is in force: a nudge or a block.
+    Looping,
+    Blocked,
+    Stopped,
+}
+
+impl SessionState {
+    pub const ALL: [Self; 4] = [Self::All, Self::Looping, Self::Blocked, Self::Stopped];
+
+    /// The word of a request.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Looping => "looping",
+            Self::Blocked => "blocked",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// What sessions are ordered by; the greatest comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionOrder {
+    #[default]
+    Cost,
+    Tokens,
+    Calls,
+    /// How long it loops by now.
+    Loop,
+    Seen,
+}
+
+impl SessionOrder {
+    pub const ALL: [Self; 5] = [Self::Cost, Self::Tokens, Self::Calls, Self::Loop, Self::Seen];
+
+    /// The word of a request.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cost => "cost",
+            Self::Tokens => "tokens",
+            Self::Calls => "calls",
+            Self::Loop => "loop",
+            Self::Seen => "seen",
+        }
+    }
+}
+
+/// A question over all sessions of a process.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    /// Of these tenants, the empty name for none; absent: of all.
+    pub tenants: Option<BTreeSet<String>>,
+    pub state: SessionState,
+    pub order: SessionOrder,
+    pub rows_max: usize,
+    /// Row keys of the stops in force, wherever they are kept.
+    pub stops: BTreeSet<String>,
+    pub now: EventTime,
+}
+
+/// An agent of a session as of the last commit, in a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRow {
+    pub subject: SubjectKey,
+    pub swarm_id: String,
+    pub calls: u64,
+    /// Counted where the policy has a budget of sessions; else 0.
+    pub tokens: u64,
+    /// Likewise. Millionths of a US dollar.
+    pub cost_micro_usd: u64,
+    /// The gravest of what detectors have placed, and who did.
+    pub verdict: Option<(Action, Detector)>,
+    /// When the first of what is in force was placed.
+    pub loops_since: Option<EventTime>,
+    /// The narrowest stop that binds it.
+    pub stop: Option<SubjectKey>,
+    pub has_ended: bool,
+    pub seen: EventTime,
+}
+
+impl SessionRow {
+    pub(crate) fn of(subject: SubjectKey, head: &Head, calls: u64, listing: &Listing) -> Self {
+        let in_force = || head.verdicts.iter().filter(|verdict| verdict.expires_at > listing.now);
+        let gravest = in_force().max_by_key(|verdict| (verdict.action == Action::Block, verdict.issued_at));
+        let spent = &head.streaks.spent;
+        Self {
+            swarm_id: head.swarm_id.to_string(),
+            calls,
+            tokens: spent.tokens,
+            cost_micro_usd: spent.cost_micro_usd,
+            verdict: gravest.map(|verdict| (verdict.action, verdict.detector)),
+            loops_since: in_force().map(|verdict| verdict.issued_at).min(),
+            stop: listing.stop_of(&subject, head),
+            has_ended: head.has_ended,
+            seen: head.time,
+            subject,
+        }
+    }
+
+    /// The greatest comes first; of equal ones the first by its name.
+    fn rank(&self, order: SessionOrder) -> (Reverse<[i128; 3]>, &SubjectKey) {
+        let [cost, tokens, calls] = [self.cost_micro_usd, self.tokens, self.calls].map(i128::from);
+        let first = match order {
+            SessionOrder::Cost => [cost, tokens, calls],
+            SessionOrder::Tokens => [tokens, cost, calls],
+            SessionOrder::Calls => [calls, cost, tokens],
+            SessionOrder::Loop => [self.loops_since.map_or(i128::MIN, |since| -i128::from(since.0)), cost, calls],
+            SessionOrder::Seen => [i128::from(self.seen.0), cost, calls],
+        };
+        (Reverse(first), &self.subject)
+    }
+}
+
+impl Listing {
+    fn wants(&self, row: &SessionRow) -> bool {
+        match self.state {
+            SessionState::All => true,
+            SessionState::Looping => row.verdict.is_some(),
+            SessionState::Blocked => row.verdict.is_some_and(|(action, _)| action == Action::Block),
+            SessionState::Stopped => row.stop.is_some(),
+        }
+    }
+
+    fn stop_of(&self, subject: &SubjectKey, head: &Head) -> Option<SubjectKey> {
+        let SubjectKey::Agent { tenant, session_id, agent_id } = subject else { return None };
+        if self.stops.is_empty() {
+            return None;
+        }
+        let tree = head.tree.as_ref().map_or(session_id.as_str(), |tree| &*tree.name);
+        let trees = trees_of(tree, agent_id).map(|name| (StopScope::Tree, tenant.as_str(), name));
+        let swarm = Some((StopScope::Swarm, tenant.as_str(), &*head.swarm_id)).filter(|(_, _, name)| !name.is_empty());
+        let narrowest_first = [(StopScope::Session, tenant.as_str(), session_id.as_str()), (StopScope::Agent, tenant, agent_id)];
+        let widest_last = [(StopScope::Tenant, tenant.as_str(), ""), (StopScope::All, "", "")];
+        let names = narrowest_first.into_iter().chain(trees).chain(swarm).chain(widest_last);
+        let mut stops = names.map(|(scope, tenant, name)| SubjectKey::stop(scope, tenant, name));
+        stops.find(|stop| self.stops.contains(&stop.row_key()))
+    }
+
+    /// Beginnings of the keys that are looked at, in order.
+    pub(crate) fn prefixes(&self) -> Vec<String> {
+        let of = |tenant: &String| format!("{tenant}{SEPARATOR}");
+        let mut prefixes = self.tenants.as_ref().map_or_else(|| vec![String::new()], |names| names.iter().map(of).collect());
+        prefixes.sort_unstable();
+        prefixes
+    }
+}
+
+/// Where a look at sessions goes on: tasks that are not through, each with the key of its next session.
+pub type Places = BTreeMap<TaskId, Vec<u8>>;
+
+/// What one look, or several one after the other, have found.
+#[derive(Debug, Clone, Default)]
+pub struct Listed {
+    /// The first ones, in order.
+    pub rows: Vec<SessionRow>,
+    /// All that were wanted among those that were looked at.
+    pub found: u64,
+    pub looked_at: u64,
+    /// Where to go on; empty: all were looked at.
+    pub next: Places,
+    /// A task that is not running holds sessions that nobody can look at yet.
+    pub is_partial: bool,
+}
+
+impl Listed {
+    /// Puts another look beside it.
+    pub fn add(&mut self, other: Self, listing: &Listing) {
+        self.rows.extend(other.rows);
+        self.keep_first(listing);
+        self.found += other.found;
+        self.looked_at += other.looked_at;
+        self.next.extend(other.next);
+        self.is_partial |= other.is_partial;
+    }
+
+    pub(crate) fn keep_first(&mut self, listing: &Listing) {
+        self.rows.sort_unstable_by(|one, other| one.rank(listing.order).cmp(&other.rank(listing.order)));
+        self.rows.truncate(listing.rows_max);
+    }
+
+    pub(crate) fn take(&mut self, row: SessionRow, listing: &Listing) {
+        if !listing.wants(&row) {
+            return;
+        }
+        self.found += 1;
+        self.rows.push(row);
+        if self.rows.len() >= 2 * listing.rows_max.max(SLICE_MAX / 8) {
+            self.keep_first(listing);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(session_id: &str, cost_micro_usd: u64, calls: u64, since: Option<i64>) -> SessionRow {
+        SessionRow {
+            subject: SubjectKey::Agent { tenant: "t".to_owned(), session_id: session_id.to_owned(), agent_id: "main".to_owned() },
+            swarm_id: String::new(),
+            calls,
+            tokens: 0,
+            cost_micro_usd,
+            verdict: since.map(|_| (Action::Nudge, Detector::Budget)),
+            loops_since: since.map(EventTime),
+            stop: None,
+            has_ended: false,
+            seen: EventTime(calls as i64),
+        }
+    }
+
+    fn names(listed: &Listed) -> Vec<String> {
+        listed.rows.iter().map(|row| row.subject.record_key().into_owned()).collect()
+    }
+
+    #[test]
+    fn looks_that_are_put_together_keep_the_first_ones_whatever_their_order() {
+        for (order, expected) in [
+            (SessionOrder::Cost, ["b", "a"]),
+            (SessionOrder::Calls, ["c", "d"]),
+            (SessionOrder::Loop, ["d", "b"]),
+            (SessionOrder::Seen, ["c", "d"]),
+        ] {
+            let listing = Listing { order, rows_max: 2, ..Listing::default() };
+            let rows = [row("a", 5, 1, None), row("b", 9, 2, Some(7)), row("c", 0, 90, Some(8)), row("d", 0, 30, Some(3))];
+            for turn in 0..rows.len() {
+                let mut all = Listed::default();
+                for at in 0..rows.len() {
+                    let mut one = Listed::default();
+                    one.take(rows[(at + turn) % rows.len()].clone(), &listing);
+                    all.add(one, &listing);
+                }
+                assert_eq!((names(&all), all.found), (expected.map(str::to_owned).to_vec(), 4), "{order:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_state_narrows_and_the_narrowest_stop_is_the_one_that_is_shown() {
+        let of = |scope, tenant: &str, name: &str| SubjectKey::stop(scope, tenant, name);
+        let (all, tenant, session) =
+            (of(StopScope::All, "", ""), of(StopScope::Tenant, "t", ""), of(StopScope::Session, "t", "a"));
+        let mut listing = Listing { state: SessionState::Stopped, ..Listing::default() };
+        let found = |listing: &Listing| listing.stop_of(&row("a", 0, 0, None).subject, &Head::default());
+        assert_eq!(found(&listing), None);
+        for stop in [all, tenant, session] {
+            listing.stops.insert(stop.row_key());
+            assert_eq!(found(&listing), Some(stop.clone()));
+            let stopped = SessionRow { stop: Some(stop), ..row("a", 0, 0, None) };
+            assert!(listing.wants(&stopped) && !listing.wants(&row("a", 0, 0, Some(1))));
+        }
+        listing.stops = [of(StopScope::Session, "u", "a"), of(StopScope::Swarm, "t", "")].map(|stop| stop.row_key()).into();
+        assert_eq!(found(&listing), None, "of another tenant, and of no swarm");
+        listing.state = SessionState::Looping;
+        assert!(listing.wants(&row("a", 0, 0, Some(1))) && !listing.wants(&row("a", 0, 0, None)));
+        listing.state = SessionState::Blocked;
+        assert!(!listing.wants(&row("a", 0, 0, Some(1))));
+    }
+}

@@ -1,0 +1,131 @@
+//! What a lane finds in its store when somebody asks: sessions, stops that bind them, budgets they count in.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use loopwarden_core::engine::SwarmCallKey;
+use loopwarden_core::event::{EventTime, Stage, TaskId};
+use loopwarden_log::Log;
+use loopwarden_state::report::report_key;
+use loopwarden_state::{KeyFamily, StateStore, StoreError, session, stop, swarm};
+
+use crate::stage::processor::Machine;
+use crate::task::budgeted::{BudgetView, Spender};
+use crate::task::listing::{Listed, Listing, Places, SLICE_MAX, SessionRow};
+use crate::task::tasks::Slot;
+use crate::thread::lane::Lane;
+
+/// Stops that are looked at; operators alone add to them.
+const STOPS_LOOKED_AT_MAX: usize = 65_536;
+/// Counters that are looked up: a session of 256 agents may have one of each budget for each.
+const COUNTERS_MAX: usize = 1_024;
+
+impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+    /// Row keys of the stops in force that its tasks hold.
+    pub(crate) fn stopped(&self, now: EventTime) -> Result<Vec<String>, StoreError> {
+        let (mut found, mut failed) = (Vec::new(), None);
+        for id in self.tasks.running_ids().into_iter().filter(|id| id.stage == Stage::Session) {
+            self.work.store.scan(id, KeyFamily::Stop, &[], &[], &mut |key, value| {
+                match stop::decode(value) {
+                    Ok(state) if state.in_force.as_ref().is_some_and(|stop| stop.expires_at > now) => {
+                        found.push(String::from_utf8_lossy(key).into_owned());
+                    }
+                    Ok(_) => {}
+                    Err(error) => failed = Some(error),
+                }
+                if failed.is_none() && found.len() < STOPS_LOOKED_AT_MAX {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })?;
+        }
+        failed.map_or(Ok(found), Err)
+    }
+
+    /// Looks at a slice of its sessions: at the first ones, or from where an earlier look stopped on.
+    pub(crate) fn listed(&self, listing: &Arc<Listing>, from: Option<&Places>) -> Result<Listed, StoreError> {
+        let mut listed = Listed::default();
+        let is_of_sessions = |id: TaskId| id.stage == Stage::Session;
+        listed.is_partial = self.tasks.iter().any(|(id, slot)| is_of_sessions(id) && !matches!(slot, Slot::Running(_)));
+        let running = self.tasks.running_ids().into_iter().filter(|id| is_of_sessions(*id));
+        for id in running {
+            let Some(start) = from.map_or(Some(&[][..]), |places| places.get(&id).map(Vec::as_slice)) else { continue };
+            for prefix in listing.prefixes() {
+                let prefix = prefix.as_bytes();
+                // What lies before the place was looked at.
+                if start > prefix && !start.starts_with(prefix) {
+                    continue;
+                }
+                if let Some(next) = self.list_task(id, prefix, start.max(prefix), listing, &mut listed)? {
+                    listed.next.insert(id, next);
+                    break;
+                }
+            }
+        }
+        listed.keep_first(listing);
+        Ok(listed)
+    }
+
+    /// The key to go on from, where the slice ended before the sessions did.
+    fn list_task(
+        &self,
+        id: TaskId,
+        prefix: &[u8],
+        from: &[u8],
+        listing: &Listing,
+        listed: &mut Listed,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let (mut next, mut failed) = (None, None);
+        self.work.store.scan(id, KeyFamily::Head, prefix, from, &mut |key, value| {
+            if listed.looked_at >= SLICE_MAX as u64 {
+                next = Some(key.to_vec());
+                return ControlFlow::Break(());
+            }
+            listed.looked_at += 1;
+            match (session::subject_of(key), session::decode_head(value)) {
+                (Some(subject), Ok((head, ring))) => {
+                    listed.take(SessionRow::of(subject, &head, ring.next_sequence, listing), listing);
+                }
+                (None, Ok(_)) => {}
+                (_, Err(error)) => {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        failed.map_or(Ok(next), Err)
+    }
+
+    /// Budgets of these agents that its tasks hold, as far as anything of them is used.
+    pub(crate) fn budgets(&self, spenders: &[Spender], now: EventTime) -> Result<Vec<BudgetView>, StoreError> {
+        let policy = self.work.machine.policy();
+        let tasks: Vec<_> = self.tasks.running_ids().into_iter().filter(|id| id.stage == Stage::Swarm).collect();
+        let (mut found, mut left) = (Vec::new(), COUNTERS_MAX);
+        for budget in policy.budgets.iter() {
+            let groups = spenders.iter().filter_map(|spender| Some((spender.group(budget)?, spender.tenant.as_str())));
+            for (group, tenant) in groups.collect::<BTreeSet<_>>().into_iter().take(left) {
+                left -= 1;
+                let (tenant, name, per) = (tenant.to_owned(), budget.name.clone(), budget.per);
+                let key = report_key(&SwarmCallKey::Budget { tenant, budget: name.clone(), per, group: group.clone() });
+                for id in &tasks {
+                    let Some(loaded) = swarm::load(&self.work.store, *id, &key)? else { continue };
+                    let used = loaded.counter.panes.get(&per.window_of(now)).and_then(|pane| pane.used);
+                    let Some(used) = used else { continue };
+                    let verdicts = loaded.counter.verdicts.iter().filter(|verdict| verdict.expires_at > now);
+                    found.push(BudgetView {
+                        name: name.clone(),
+                        per,
+                        mode: budget.mode,
+                        group: group.clone(),
+                        parts: budget.parts(&used).collect(),
+                        verdicts: verdicts.cloned().collect(),
+                    });
+                }
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,284 @@
+//! `POST /v1/answers`: what a person makes of a command. An answer is an event in the log like all others; who asks gives it his name.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use loopwarden_core::engine::is_act_code;
+use loopwarden_core::event::{EventTime, Judged, StopScope};
+use loopwarden_core::limits::ALLOWED_MS_MAX;
+use loopwarden_log::LogError;
+use loopwarden_log::embedded::{EmbeddedReader, Feed};
+use loopwarden_webhook::AnswerKind;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::acts::{Act, LoopAddress, Target, act_id, span_ms};
+use crate::clock;
+use crate::http::access::gate::foreign_tenant;
+use crate::http::access::principal::Principal;
+use crate::http::answer;
+use crate::http::answer::Refusal;
+use crate::http::intake::acts;
+use crate::http::listener::body::BodyLimit;
+use crate::http::shared::Process;
+
+/// What a request may take. Bytes.
+const BODY: BodyLimit = BodyLimit { bytes_max: 16 * 1024, what: "an answer", advice: "" };
+/// The last commands of the embedded log that are looked through for an id.
+const LOOKED_BACK_MAX: u64 = 100_000;
+/// Of these, so many in one read, newest first: what is answered is mostly new.
+const LOOKED_BACK_AT_ONCE: u64 = 2_000;
+/// Letters of an id of a command.
+const ID_CHARS: usize = 26;
+/// The word for as long as an allowance may be.
+const FOR_SESSION: &str = "session";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    command_id: Option<String>,
+    tenant: Option<String>,
+    session_id: Option<String>,
+    agent_id: Option<String>,
+    episode: Option<String>,
+    answer: String,
+    #[serde(rename = "for")]
+    span: Option<String>,
+    reason: Option<String>,
+    /// One that comes again changes nothing.
+    id: Option<String>,
+}
+
+/// An answer, whichever way it came.
+pub(crate) struct Given<'a> {
+    pub(crate) of: LoopAddress,
+    /// What was answered; none where only the loop is known.
+    pub(crate) command_id: Option<&'a str>,
+    pub(crate) kind: AnswerKind,
+    /// How long an allowance or a stop lasts. Milliseconds.
+    pub(crate) span_ms: i64,
+    /// Why, for people and as part of the label.
+    pub(crate) reason: Option<&'a str>,
+    /// The name that somebody has typed, whom nobody knows.
+    pub(crate) typed_name: Option<&'a str>,
+    /// Of the event; none: one that is equal for equal answers of one actor.
+    pub(crate) id: Option<&'a str>,
+}
+
+/// What became of an answer.
+pub(crate) struct Taken {
+    pub(crate) id: String,
+    pub(crate) until: Option<EventTime>,
+    /// What it changes has changed.
+    pub(crate) is_judged: bool,
+}
+
+/// Takes an answer of an operator, by a command or by the names of a loop.
+pub(crate) async fn post(
+    State(process): State<Arc<Process>>,
+    Extension(who): Extension<Principal>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    process.expect_acts()?;
+    let (body, _memory) = process.shared.bodies.collect(&headers, body, BODY).await?;
+    let asked: Asked = serde_json::from_slice(&body).map_err(|error| answer::bad_request(format!("no answer: {error}")))?;
+    let words = AnswerKind::ALL.map(AnswerKind::as_str).join(", ");
+    let bad = |message: String| Refusal::from(answer::bad_request(message));
+    let kind = AnswerKind::from_name(&asked.answer).ok_or_else(|| bad(format!("answer is one of {words}")))?;
+    let span_ms = span(kind, asked.span.as_deref()).map_err(bad)?;
+    let of = of_request(&process, &who, &asked, kind).await?;
+    let given = Given {
+        of: of.clone(),
+        command_id: asked.command_id.as_deref(),
+        kind,
+        span_ms,
+        reason: asked.reason.as_deref(),
+        typed_name: None,
+        id: asked.id.as_deref(),
+    };
+    let taken = give(&process, &who, &given).await?;
+    let answered = json!({
+        "id": taken.id, "answer": kind.as_str(), "session_id": of.session_id, "episode": of.episode,
+        "until": taken.until.map(EventTime::to_rfc3339), "judged": taken.is_judged,
+    });
+    Ok(answer::json(StatusCode::ACCEPTED, &answered))
+}
+
+/// How long an answer lasts. Milliseconds.
+fn span(kind: AnswerKind, span: Option<&str>) -> Result<i64, String> {
+    let spans = "as 90s, 30m, 2h, at most 7d";
+    match (kind, span) {
+        (AnswerKind::Right | AnswerKind::FalseAlarm, None) => Ok(0),
+        (AnswerKind::Right | AnswerKind::FalseAlarm, Some(_)) => Err("only allow and stop have for".to_owned()),
+        (AnswerKind::Allow, Some(FOR_SESSION)) => Ok(ALLOWED_MS_MAX),
+        (AnswerKind::Allow, span) => {
+            span.and_then(span_ms).ok_or_else(|| format!("allow needs for, {spans}, or {FOR_SESSION:?}"))
+        }
+        (AnswerKind::Stop, span) => span.and_then(span_ms).ok_or_else(|| format!("stop needs for, {spans}")),
+    }
+}
+
+/// The loop that a request means: by a command that is kept, or by its own names.
+async fn of_request(process: &Arc<Process>, who: &Principal, asked: &Asked, kind: AnswerKind) -> Result<LoopAddress, Refusal> {
+    let bad = |message: &str| Refusal::from(answer::bad_request(message));
+    let Asked { command_id, tenant, session_id, agent_id, episode, .. } = asked;
+    if let Some(id) = command_id {
+        let more = [tenant, session_id, agent_id, episode].iter().any(|name| name.is_some());
+        if more {
+            return Err(bad("command_id names its loop; leave out session_id, agent_id, episode and tenant"));
+        }
+        if id.len() != ID_CHARS || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(bad("command_id is the id of a command: 26 letters and digits"));
+        }
+        return of_command(process, who, id).await;
+    }
+    let session_id = session_id.clone().ok_or_else(|| bad("an answer needs command_id, or session_id and episode"))?;
+    let episode = match episode {
+        Some(episode) => episode.clone(),
+        None if kind == AnswerKind::Stop => String::new(),
+        None => return Err(bad("an answer without command_id needs episode, as the commands of the loop have it")),
+    };
+    let tenant = who.tenant(tenant.clone()).ok_or_else(|| foreign_tenant(who))?;
+    let tenant = Some(tenant).filter(|tenant| !tenant.is_empty());
+    Ok(LoopAddress { tenant, session_id, agent_id: agent_id.clone(), episode })
+}
+
+/// The loop of a command that this process keeps.
+async fn of_command(process: &Arc<Process>, who: &Principal, id: &str) -> Result<LoopAddress, Refusal> {
+    let found = find(process, id).await?;
+    // Of another tenant is for whoever asks as if there were none.
+    let at = |command: &Value, pointer: &str| command.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let is_his = |command: &Value| who.tenants.have(&at(command, "/tenant").unwrap_or_default());
+    let Some(command) = found.filter(is_his) else {
+        let message = "this process keeps no such command any more, or another one has it; name its loop: session_id and episode \
+                       (tenant, agent_id), as the command has them";
+        return Err(answer::error(StatusCode::NOT_FOUND, "no_such_command", message).into());
+    };
+    let is_act = is_act_code(&at(&command, "/reason/code").unwrap_or_default());
+    match (at(&command, "/session_id"), at(&command, "/episode")) {
+        (Some(session_id), Some(episode)) if !is_act => {
+            Ok(LoopAddress { tenant: at(&command, "/tenant"), session_id, agent_id: at(&command, "/scope/agent_id"), episode })
+        }
+        _ => {
+            let message = "this command is about no loop of a session; /v1/stops stops and releases swarms, tenants and agents, and a \
+                           policy changes a budget";
+            Err(answer::error(StatusCode::CONFLICT, "no_loop_of_session", message).into())
+        }
+    }
+}
+
+/// A command by its id, among the last ones.
+async fn find(process: &Arc<Process>, id: &str) -> Result<Option<Value>, Refusal> {
+    let id = id.to_owned();
+    let Some(log) = &process.embedded else {
+        let (recent, _) = process.status.recent(0);
+        return Ok(recent.iter().rev().find_map(|(_, command)| with_id(command, &id)));
+    };
+    let reader = log.reader.clone();
+    let found = answer::blocking(&log.reads, move || find_in(&reader, &id)).await?;
+    found.map_err(|error| answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", error.to_string()).into())
+}
+
+fn find_in(reader: &EmbeddedReader, id: &str) -> Result<Option<Value>, LogError> {
+    let range = reader.range(Feed::Commands);
+    let first = range.start.max(range.end.saturating_sub(LOOKED_BACK_MAX));
+    let mut end = range.end;
+    while end > first {
+        let begin = first.max(end.saturating_sub(LOOKED_BACK_AT_ONCE));
+        let mut found = None;
+        reader.read(Feed::Commands, begin, &mut |output| {
+            if output.sequence >= end {
+                return ControlFlow::Break(());
+            }
+            found = output.value.and_then(|command| with_id(&command, id));
+            if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        end = begin;
+    }
+    Ok(None)
+}
+
+/// The command of these bytes, if this is its id. Most need not be read for that.
+fn with_id(command: &[u8], id: &str) -> Option<Value> {
+    if !command.windows(id.len()).any(|part| part == id.as_bytes()) {
+        return None;
+    }
+    let command: Value = serde_json::from_slice(command).ok()?;
+    (command.get("id").and_then(Value::as_str) == Some(id)).then_some(command)
+}
+
+/// Gives an answer: its event is written, and judged soon.
+pub(crate) async fn give(process: &Arc<Process>, who: &Principal, given: &Given<'_>) -> Result<Taken, Refusal> {
+    let Given { of, kind, span_ms, reason, .. } = given;
+    let now = EventTime(clock::now_ms());
+    let until = now.plus_ms(*span_ms);
+    let span = span_ms.to_string();
+    let tenant = of.tenant.as_deref().unwrap_or_default();
+    let own = || {
+        let agent = of.agent_id.as_deref().unwrap_or_default();
+        let about = given.command_id.unwrap_or(&of.episode);
+        act_id("answer", &[&*who.name, kind.as_str(), &*span, tenant, &*of.session_id, agent, about])
+    };
+    let id = given.id.map_or_else(own, str::to_owned);
+    let act = Act { id: &id, at: now, actor: None, reason: *reason };
+    let mut event = match kind {
+        AnswerKind::Right => of.answer(&act, Judged::Right),
+        AnswerKind::FalseAlarm => of.answer(&act, Judged::FalseAlarm),
+        AnswerKind::Allow => of.answer(&act, Judged::Allowed(until)),
+        AnswerKind::Stop => {
+            acts::expect_live(process)?;
+            let target = Target { scope: StopScope::Session, tenant: of.tenant.clone(), name: of.session_id.clone() };
+            target.stop(&Act { reason: reason.or(Some("a person answered a command")), ..act }, until, false)
+        }
+    };
+    if let (Some(name), Some(fields)) = (given.typed_name, event.as_object_mut()) {
+        fields.insert("labels".to_owned(), json!({ TYPED_NAME: name }));
+    }
+    // The records of a stop of a session have the same key as its events.
+    let places = acts::write(process, who, &of.session_id, &event, now).await?;
+    Ok(Taken { id, until: (*span_ms > 0).then_some(until), is_judged: acts::is_settled(process, &places).await })
+}
+
+/// Label with a name that somebody has typed.
+pub(crate) const TYPED_NAME: &str = "typed_name";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_lasts_has_a_span_and_it_must_have_one() {
+        let of = |kind, text| span(kind, text);
+        assert_eq!(of(AnswerKind::Right, None), Ok(0));
+        assert_eq!(of(AnswerKind::Allow, Some("1h")), Ok(3_600_000));
+        assert_eq!(of(AnswerKind::Allow, Some("session")), Ok(ALLOWED_MS_MAX));
+        assert_eq!(of(AnswerKind::Stop, Some("7d")), Ok(604_800_000));
+        for (kind, text) in [
+            (AnswerKind::Right, Some("1h")),
+            (AnswerKind::FalseAlarm, Some("session")),
+            (AnswerKind::Allow, None),
+            (AnswerKind::Allow, Some("8d")),
+            (AnswerKind::Stop, None),
+            (AnswerKind::Stop, Some("session")),
+        ] {
+            assert!(of(kind, text).is_err(), "{kind:?} {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_known_by_its_own_id_and_not_by_one_that_it_names() {
+        let command = br#"{"id":"01","episode":"02"}"#;
+        assert!(with_id(command, "01").is_some());
+        assert_eq!(with_id(command, "02"), None);
+        assert_eq!(with_id(b"01", "01"), None);
+    }
+}

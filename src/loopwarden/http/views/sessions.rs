@@ -1,0 +1,122 @@
+//! `GET /sessions`: a question over all sessions, those that matter first.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use loopwarden_core::engine::{Action, SubjectKey};
+use loopwarden_core::event::{EventTime, StopScope};
+use loopwarden_lane::{Listing, SessionOrder, SessionRow, SessionState};
+use serde_json::{Value, json};
+
+use crate::clock;
+use crate::http::access::gate::foreign_tenant;
+use crate::http::access::principal::Principal;
+use crate::http::answer;
+use crate::http::answer::Refusal;
+use crate::http::shared::Process;
+use crate::http::views::query::{Pairs, Parameters};
+
+/// Rows where a request asks for no other number, and the most it may ask for.
+const ROWS: usize = 50;
+const ROWS_MAX: usize = 1_000;
+
+/// The first of the agents' sessions that are wanted, of the tenants of whoever asks.
+pub(crate) async fn get(
+    State(process): State<Arc<Process>>,
+    Extension(who): Extension<Principal>,
+    Query(pairs): Pairs,
+) -> Result<Response, Refusal> {
+    let listing = asked(&who, &pairs)?;
+    let (rows_max, status) = (listing.rows_max as u64, Arc::clone(&process.status));
+    let found = answer::blocking(&process.asks, move || status.sessions(listing)).await?;
+    let found = found.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
+    let rows: Vec<Value> = found.rows.iter().map(row).collect();
+    Ok(answer::ok(&json!({
+        "sessions": rows,
+        "found": found.found,
+        "looked_at": found.looked_at,
+        "more": found.found > rows_max || !found.next.is_empty() || found.is_partial,
+    })))
+}
+
+fn asked(who: &Principal, pairs: &[(String, String)]) -> Result<Listing, Refusal> {
+    let bad = |message: String| Refusal::from(answer::bad_request(message));
+    let query = Parameters::of(pairs, &["state", "sort", "tenant", "limit"]).map_err(bad)?;
+    let states = SessionState::ALL.map(|state| (state.as_str(), state));
+    let orders = SessionOrder::ALL.map(|order| (order.as_str(), order));
+    let Ok(rows_max @ 1..=ROWS_MAX) = query.get("limit").map_or(Ok(ROWS), str::parse) else {
+        return Err(bad(format!("limit is a number from 1 to {ROWS_MAX}")));
+    };
+    let tenant = query.get("tenant").map(str::to_owned);
+    if tenant.as_ref().is_some_and(|tenant| !who.tenants.have(tenant)) {
+        return Err(foreign_tenant(who));
+    }
+    Ok(Listing {
+        tenants: match tenant {
+            Some(tenant) => Some([tenant].into()),
+            None => who.tenants.names().map(|names| names.iter().cloned().collect()),
+        },
+        state: word("state", query.get("state"), &states).map_err(bad)?,
+        order: word("sort", query.get("sort"), &orders).map_err(bad)?,
+        rows_max,
+        now: EventTime(clock::now_ms()),
+        ..Listing::default()
+    })
+}
+
+/// What a word of a closed list stands for; without a word, the first.
+fn word<T: Copy + Default>(name: &str, given: Option<&str>, known: &[(&str, T)]) -> Result<T, String> {
+    let Some(given) = given else { return Ok(T::default()) };
+    let found = known.iter().find(|(word, _)| *word == given).map(|(_, what)| *what);
+    let words = || known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+    found.ok_or_else(|| format!("{name} is one of {}", words()))
+}
+
+fn row(row: &SessionRow) -> Value {
+    let SubjectKey::Agent { tenant, session_id, agent_id } = &row.subject else { return Value::Null };
+    let name = |text: &str| if text.is_empty() { Value::Null } else { Value::from(text) };
+    json!({
+        "session_id": session_id,
+        "agent_id": agent_id,
+        "tenant": name(tenant),
+        "swarm_id": name(&row.swarm_id),
+        "calls": row.calls,
+        "tokens": row.tokens,
+        "cost_micro_usd": row.cost_micro_usd,
+        "state": state(row),
+        "code": row.verdict.map(|(_, detector)| detector.as_str()),
+        "loops_since": row.loops_since.map(EventTime::to_rfc3339),
+        "seen": row.seen.to_rfc3339(),
+        "stop": row.stop.as_ref().map(stop),
+    })
+}
+
+/// In a word: what an operator did outweighs what a detector found.
+fn state(row: &SessionRow) -> &'static str {
+    match row.verdict {
+        _ if row.stop.is_some() => "stopped",
+        Some((Action::Block, _)) => "blocked",
+        Some(_) => "nudged",
+        None if row.has_ended => "ended",
+        None => "running",
+    }
+}
+
+/// Whom a stop names, as `/v1/stops` has it: what a release is to name.
+fn stop(subject: &SubjectKey) -> Value {
+    let SubjectKey::Stop { tenant, scope, name } = subject else { return Value::Null };
+    let named = match scope {
+        StopScope::Session => Some("session_id"),
+        StopScope::Agent => Some("agent_id"),
+        StopScope::Tree => Some("root_id"),
+        StopScope::Swarm => Some("swarm_id"),
+        StopScope::Tenant | StopScope::All => None,
+    };
+    let all = named.map(|field| (field, name.as_str())).into_iter().chain(Some(("tenant", tenant.as_str())));
+    let known = all.filter(|(_, value)| !value.is_empty());
+    let fields = Some(("scope", scope.as_str())).into_iter().chain(known);
+    fields.map(|(field, value)| (field.to_owned(), Value::from(value))).collect()
+}

@@ -1,0 +1,31 @@
+//! What loops have cost, and what commands have saved, since the start of the process.
+
+use loopwarden_lab::report::trial::{self, Estimate, NotSaved, Saved};
+use loopwarden_lane::{Samples, Stats, Value};
+use serde_json::json;
+
+use crate::telemetry::metrics::Snapshot;
+
+/// As the live page shows it.
+pub fn shown(stats: &Stats) -> serde_json::Value {
+    // A zero would be an answer.
+    let usd = |tokens: u64, micro_usd: u64| (micro_usd > 0 || tokens == 0).then_some(micro_usd as f64 / 1e6);
+    let saved = Saved::of(&stats.trial).map_or_else(|why: NotSaved| why.as_str().to_owned(), |saved| saved.to_text());
+    let lines: Vec<_> = trial::rows(&stats.trial).iter().map(trial::TrialRow::line).collect();
+    json!({
+        "in_loops": {
+            "calls": stats.loop_calls,
+            "tokens": stats.loop_tokens,
+            "cost_usd": usd(stats.loop_tokens, stats.loop_cost_micro_usd),
+        },
+        "all": { "tokens": stats.usage_tokens, "cost_usd": usd(stats.usage_tokens, stats.usage_cost_micro_usd) },
+        "saved": saved,
+        "trial": lines,
+    })
+}
+
+/// Both ends of an interval of what was saved; nothing where that is not known.
+pub(super) fn saved(process: &Snapshot, of: fn(Saved) -> Option<Estimate>) -> Samples {
+    let Some(found) = Saved::of(&process.stats().trial).ok().and_then(of) else { return Vec::new() };
+    [("low", found.low), ("high", found.high)].map(|(bound, value)| (vec![bound.to_owned()], Value::Number(value))).into()
+}

@@ -1,0 +1,94 @@
+//! A person answers a process with Kafka, by a link of a chat and over HTTP: the answer is an event of the topic, under the key of its session.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use loopwarden::clock::Deadline;
+use serde_json::{Value, json};
+
+use crate::broker;
+use crate::receiver::{Receiver, Request, TAKES};
+use crate::run::{Running, Scratch, produce, with_tables};
+use crate::webhooks::loops;
+use crate::world::{PATIENCE, World};
+
+const PUBLIC: &str = "https://warden.example";
+
+/// Where the process listens, as its log has it.
+fn listening(scratch: &Scratch) -> String {
+    let log = scratch.log();
+    let line = log.lines().find(|line| line.contains("\"listening\"")).expect("it listens");
+    let line: Value = serde_json::from_str(line).expect("a whole line");
+    line["address"].as_str().expect("an address").to_owned()
+}
+
+fn send(address: &str, path: &str, media: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("the listener");
+    let head = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: {media}\r\n");
+    let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+/// Answers on the topic of events, with their keys, once there are so many.
+fn answers(world: &World, count: usize) -> Vec<(String, Value)> {
+    let deadline = Deadline::after(PATIENCE);
+    loop {
+        let seen = world.read(&world.options.topics.input);
+        let event = |seen: crate::world::Seen| {
+            let event: Value = serde_json::from_slice(seen.value.as_deref()?).ok()?;
+            (event["kind"] == "answer").then(|| (String::from_utf8_lossy(&seen.key).into_owned(), event))
+        };
+        let found: Vec<(String, Value)> = seen.into_iter().filter_map(event).collect();
+        if found.len() >= count {
+            return found;
+        }
+        assert!(!deadline.is_over(), "{} of {count} answers", found.len());
+    }
+}
+
+#[test]
+fn an_answer_by_a_link_or_over_http_is_an_event_of_the_topic() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 4);
+    let scratch = Scratch::new("answers");
+    fs::create_dir_all(&scratch.0).expect("a directory");
+    fs::write(scratch.0.join("secret"), "0123456789abcdef0123456789abcdef").expect("a secret");
+    let slack = Receiver::start(|_, _| TAKES);
+    let tables = format!(
+        "[http]\npublic_url = \"{PUBLIC}\"\nlink_secret_file = \"secret\"\n[[webhook]]\nname = \"chat\"\n\
+         url = \"http://{}/hook\"\nformat = \"slack\"\nstart = \"earliest\"\n",
+        slack.address
+    );
+    let running = Running::of(with_tables(&world, &scratch, "lw-0", &tables), &scratch);
+    let address = listening(&scratch);
+    produce(&world, &loops(0..1));
+    let link = |message: &Request| {
+        let text = String::from_utf8_lossy(&message.body).into_owned();
+        let mut links = text.split(&format!("{PUBLIC}/a/")).skip(1).map(str::to_owned).collect::<Vec<_>>().into_iter();
+        links.nth(1).and_then(|rest| rest.split('"').next().map(|token| format!("/a/{token}")))
+    };
+    let seen = slack.until("a message with links", |seen| seen.iter().any(|message| link(message).is_some()));
+    let path = seen.iter().find_map(link).expect("a link");
+    let answer = send(&address, &path, "application/x-www-form-urlencoded", "name=Ann");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("in force once it is judged"), "{answer}");
+    let [(key, event)] = <[_; 1]>::try_from(answers(&world, 1)).expect("one");
+    assert_eq!(Some(key.as_str()), event["session_id"].as_str());
+    assert_eq!(
+        (&event["answer"], &event["labels"]),
+        (&json!("false_alarm"), &json!({ "actor": "link:chat", "typed_name": "Ann" })),
+        "{event}"
+    );
+    let told = world.read(&world.options.topics.commands);
+    let command: Value = serde_json::from_slice(told[0].value.as_deref().expect("a command")).expect("JSON");
+    let body = json!({ "command_id": command["id"], "answer": "right" }).to_string();
+    let answer = send(&address, "/v1/answers", "application/json", &body);
+    assert!(answer.starts_with("HTTP/1.1 202 ") && answer.contains("\"judged\":false"), "{answer}");
+    assert_eq!(answers(&world, 2).len(), 2);
+    let unknown = json!({ "command_id": "0".repeat(26), "answer": "right" }).to_string();
+    assert!(send(&address, "/v1/answers", "application/json", &unknown).starts_with("HTTP/1.1 404 "));
+    assert_eq!(running.end("TERM"), Some(0));
+}
