@@ -203,6 +203,8 @@ def replayer(shell):
         shutil.copy(shell.work / "events.ndjson", shell.work / "events.ndjson.zst")
     shell.type(packed[0])
     shell.type(packed[1], parts=["score.nudge_at", "recall"])
+    shell.type(*typed.the(REPLAY, "loopwarden labels"), parts=["0 labels"])
+    typed.skip(REPLAY, "loopwarden learn", "it needs answers of a week")
     process, _ = shell.start(inline("README.md", "loopwarden replay --follow")[0], "following ")
     Shell.stop(process)
 
@@ -246,9 +248,12 @@ def integrator(shell):
     shell.type(inline(INGEST, "loopwarden map --try records.ndjson")[0], parts=["search"])
     receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=receiver.serve_forever, daemon=True).start()
-    for number, table in enumerate(blocks("src/docs/webhooks.md", "toml")):
+    tables = blocks("src/docs/webhooks.md", "toml")
+    for table in tables:
         (shell.work / "token").write_text("0123456789abcdef0123456789abcdef")
-        here = re.sub(r'https://[^"]*', "http://127.0.0.1:%d/hook" % receiver.server_port, table)
+        # What links need stands beside a webhook.
+        table = table if "[[webhook]]" in table else table + "\n" + tables[0]
+        here = re.sub(r'(?m)^url( *)= "https://[^"]*', r'url\1= "http://127.0.0.1:%d/hook' % receiver.server_port, table)
         here = re.sub(r'(\w+)_file = "[^"]*"', r'\1_file = "token"', here).replace('url_file = "token"', 'url = "http://127.0.0.1:%d/"' % receiver.server_port)
         (shell.work / "loopwarden.toml").write_text(here)
         shell.type("loopwarden webhook test --config loopwarden.toml", parts=["block taken"])

@@ -100,7 +100,7 @@ impl ToolTable {
         self.find(tool).or_else(|| self.find(own_name()?)).unwrap_or(&self.other)
     }
 
-    /// Tools of class `spawn`: names, and beginnings of names with a `*`; at most [`SPAWNING_MAX`].
+    /// Tools of class `spawn`: names, and beginnings of names with a `*`; at most `SPAWNING_MAX`.
     #[must_use]
     pub fn spawning(&self) -> Vec<String> {
         let starts = |policy: &ToolPolicy| policy.class == ToolClass::Spawn;

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use loopwarden_core::event::{EventTime, StopScope};
+use loopwarden_core::event::{EventTime, StopScope, is_name};
 use loopwarden_core::limits::STOP_MS_MAX;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -73,6 +73,9 @@ pub(crate) async fn post(
         Some(_) => return Err(answer::bad_request("fail is \"open\" or \"closed\"").into()),
     };
     if asked.dry_run {
+        if [&asked.id, &asked.reason].into_iter().flatten().any(|word| !is_name(word)) {
+            return Err(answer::bad_request("id and reason are one line of 1 to 256 characters").into());
+        }
         let (status, subject) = (Arc::clone(&process.status), target.subject());
         let found = answer::blocking(&process.asks, move || status.matching(&subject)).await?;
         let found = found.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
