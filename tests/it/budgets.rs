@@ -15,10 +15,8 @@ use loopwarden_sim::{Faults, MemoryTopic};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::swarm::{
-    MINUTE_MS, START_MS, TIMED, cut_anywhere, direct, feed, ids, policy, random_turn, records, settle, stats, swarm_task, told,
-    world,
-};
+use crate::cuts::{cut_anywhere, random_turn};
+use crate::swarm::{MINUTE_MS, START_MS, TIMED, direct, feed, ids, policy, records, settle, stats, swarm_task, told, world};
 use crate::world::{Dice, TestWorld, settings};
 
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;

@@ -9,9 +9,8 @@ use loopwarden::store::{Position, StateKey, StateStore};
 use loopwarden::task::{CommitTrigger, LaneSettings};
 use loopwarden_sim::{Faults, MemoryConfig};
 
-use crate::swarm::{
-    MINUTE_MS, START_MS, TIMED, cut_anywhere, failing, ids, policy, random_turn, replay, report, settle, stats, swarm_task, world,
-};
+use crate::cuts::{cut_anywhere, random_turn};
+use crate::swarm::{MINUTE_MS, START_MS, TIMED, failing, ids, policy, replay, report, settle, stats, swarm_task, world};
 use crate::world::{Dice, TestWorld, WALL_MS, session_task, settings};
 
 const PARTITIONS: Partitions = Partitions { session: 4, swarm: 3 };

@@ -9,6 +9,7 @@ mod budgets;
 mod circles;
 mod cli;
 mod config;
+mod cuts;
 mod decode;
 mod deploy;
 mod detection_page;

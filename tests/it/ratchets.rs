@@ -20,7 +20,7 @@ const LINES: [(&str, usize); 16] = [
     ("lab", 11_559),
     ("lane", 9_075),
     ("log", 2_230),
-    ("loopwarden", 20_933),
+    ("loopwarden", 20_929),
     ("mcp", 1_136),
     ("mcp_http", 462),
     ("settings", 3_517),

@@ -12,9 +12,10 @@ use loopwarden::policy::Policy;
 use loopwarden::store::report::{SwarmRecord, report_key, reset_key};
 use loopwarden::store::{KeyFamily, ScanFlow, StateKey, StateStore, swarm};
 use loopwarden::task::{CommitTrigger, LaneSettings, Stats};
-use loopwarden_sim::{Faults, MemoryConfig, MemoryTopic};
+use loopwarden_sim::{MemoryConfig, MemoryTopic};
 use serde_json::Value;
 
+use crate::cuts::{random_turn, whole_and_cut};
 use crate::swarm_cases::SWARM_CASES;
 use crate::world::{Dice, TestStore, TestWorld, header, session_task, settings};
 
@@ -39,24 +40,6 @@ pub(crate) fn world(partitions: (u32, u32), policy: Arc<Policy>, settings: LaneS
     let mut world = TestWorld::new(config, settings);
     world.policy = policy;
     world
-}
-
-/// A random turn of a random lane, and less than `pause_ms` of time.
-pub(crate) fn random_turn(world: &mut TestWorld, dice: &Dice, pause_ms: u64) {
-    let at = dice.below(world.processes.len() as u64) as usize;
-    let lane = dice.below(world.processes[at].lanes.len() as u64) as usize;
-    world.turn(at, lane);
-    world.broker.advance(dice.below(pause_ms) as i64);
-}
-
-/// Settings of a trigger, with commits and caches that cut the input anywhere.
-pub(crate) fn cut_anywhere(dice: &Dice, of: impl Fn(CommitTrigger) -> LaneSettings) -> LaneSettings {
-    let trigger = CommitTrigger::Timed { max_ms: 20 + dice.below(200), min_ms: 1 + dice.below(20) };
-    LaneSettings {
-        overlay_records_max: 1 + dice.below(60),
-        cache_bytes_max: [1, 1_000_000][dice.below(2) as usize],
-        ..of(trigger)
-    }
 }
 
 pub(crate) fn feed(world: &TestWorld, session: &str, json: &str, time_ms: i64) {
@@ -263,39 +246,7 @@ fn what_a_swarm_is_told_depends_on_no_cut_no_lag_and_no_fault() {
         let dice = Dice::new(seed ^ 0xcafe);
         let calls = calls(seed, 300);
         let policy = policy("default", "[detectors.swarm_repeat]\nmode = \"block\"\nthreshold = 8\nblock_at = 20\n");
-        let mut expected = world((4, 3), Arc::clone(&policy), settings(CommitTrigger::EveryRecords(1)));
-        for (session, json, time_ms) in &calls {
-            feed(&expected, session, json, *time_ms);
-        }
-        expected.start("ref", 1);
-        settle(&mut expected);
-
-        let settings = cut_anywhere(&dice, settings);
-        let mut world = world((4, 3), policy, settings);
-        world.broker.set_faults(Faults::seed(seed, 5 + dice.below(40) as u32));
-        for name in ["a", "b"] {
-            world.start(name, 1 + dice.below(2) as usize);
-        }
-        // Partition 0 comes ten minutes of event time behind the others.
-        let (late, early): (Vec<_>, Vec<_>) = calls.iter().partition(|(session, ..)| partition_of(session.as_bytes(), 4) == 0);
-        let mut late = late.into_iter().peekable();
-        for (session, json, time_ms) in early {
-            while let Some((session, json, at)) = late.next_if(|(_, _, at)| at + 10 * MINUTE_MS <= *time_ms) {
-                feed(&world, session, json, *at);
-            }
-            feed(&world, session, json, *time_ms);
-            for _ in 0..dice.below(4) {
-                random_turn(&mut world, &dice, 30);
-            }
-            if dice.below(120) == 0 {
-                world.restart(dice.below(2) as usize);
-            }
-        }
-        for (session, json, time_ms) in late {
-            feed(&world, session, json, *time_ms);
-        }
-        world.broker.set_faults(Faults::none());
-        settle(&mut world);
+        let (expected, world) = whole_and_cut(seed, &dice, &policy, &calls);
         assert!(!ids(&expected).is_empty());
         assert_eq!(ids(&world), ids(&expected), "seed {seed}");
         assert_eq!(sums(&world), sums(&expected), "seed {seed}");

@@ -2,17 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use loopwarden::event::{EventTime, Stage, partition_of};
+use loopwarden::event::{EventTime, Stage};
 use loopwarden::store::{KeyFamily, swarm};
-use loopwarden::task::CommitTrigger;
 use loopwarden_guard::{Capabilities, Check, Client, Decision, Guard, Knowledge, Options, Source};
-use loopwarden_sim::{Faults, MemoryTopic};
+use loopwarden_sim::MemoryTopic;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::swarm::{
-    MINUTE_MS, START_MS, TIMED, cut_anywhere, direct, feed, ids, policy, random_turn, records, settle, told, world,
-};
+use crate::cuts::whole_and_cut;
+use crate::swarm::{MINUTE_MS, START_MS, TIMED, direct, feed, ids, policy, records, settle, told, world};
 use crate::world::{Dice, TestWorld, settings};
 
 /// An event of a session.
@@ -219,38 +217,7 @@ fn what_a_tree_is_told_depends_on_no_cut_no_lag_and_no_fault() {
         let dice = Dice::new(seed ^ 0x7ee);
         let events = fan_outs(&dice, 300);
         let policy = policy("default", "[detectors.tree]\nmode = \"block\"\nagents = 12\nagents_block = 20\nrepeats = 4\n");
-        let mut expected = world((4, 3), policy.clone(), settings(CommitTrigger::EveryRecords(1)));
-        for (session, json, time_ms) in &events {
-            feed(&expected, session, json, *time_ms);
-        }
-        expected.start("ref", 1);
-        settle(&mut expected);
-
-        let mut world = world((4, 3), policy, cut_anywhere(&dice, settings));
-        world.broker.set_faults(Faults::seed(seed, 5 + dice.below(40) as u32));
-        for name in ["a", "b"] {
-            world.start(name, 1 + dice.below(2) as usize);
-        }
-        // Partition 0 comes ten minutes of event time behind the others.
-        let (late, early): (Vec<_>, Vec<_>) = events.iter().partition(|(session, ..)| partition_of(session.as_bytes(), 4) == 0);
-        let mut late = late.into_iter().peekable();
-        for (session, json, time_ms) in early {
-            while let Some((session, json, at)) = late.next_if(|(_, _, at)| at + 10 * MINUTE_MS <= *time_ms) {
-                feed(&world, session, json, *at);
-            }
-            feed(&world, session, json, *time_ms);
-            for _ in 0..dice.below(4) {
-                random_turn(&mut world, &dice, 30);
-            }
-            if dice.below(120) == 0 {
-                world.restart(dice.below(2) as usize);
-            }
-        }
-        for (session, json, time_ms) in late {
-            feed(&world, session, json, *time_ms);
-        }
-        world.broker.set_faults(Faults::none());
-        settle(&mut world);
+        let (expected, world) = whole_and_cut(seed, &dice, &policy, &events);
         assert!(!ids(&expected).is_empty(), "seed {seed}");
         assert_eq!(ids(&world), ids(&expected), "seed {seed}");
         assert_eq!(sums(&world), sums(&expected), "seed {seed}");

@@ -4,8 +4,6 @@ use loopwarden_lab::report::trial::{self, Estimate, NotSaved, Saved};
 use loopwarden_lane::{Samples, Stats, Value};
 use serde_json::json;
 
-use crate::telemetry::metrics::Snapshot;
-
 /// As the live page shows it.
 pub fn shown(stats: &Stats) -> serde_json::Value {
     // A zero would be an answer.
@@ -25,7 +23,7 @@ pub fn shown(stats: &Stats) -> serde_json::Value {
 }
 
 /// Both ends of an interval of what was saved; nothing where that is not known.
-pub(super) fn saved(process: &Snapshot, of: fn(Saved) -> Option<Estimate>) -> Samples {
-    let Some(found) = Saved::of(&process.stats().trial).ok().and_then(of) else { return Vec::new() };
+pub(super) fn saved(stats: &Stats, of: fn(Saved) -> Option<Estimate>) -> Samples {
+    let Some(found) = Saved::of(&stats.trial).ok().and_then(of) else { return Vec::new() };
     [("low", found.low), ("high", found.high)].map(|(bound, value)| (vec![bound.to_owned()], Value::Number(value))).into()
 }

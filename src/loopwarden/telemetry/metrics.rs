@@ -72,10 +72,10 @@ const OWN: &[Row] = &[
         "saved_calls",
         &["bound"],
         "Calls that agents did not make in loops, by the control arm of a trial",
-        |process| saved(process, |saved| Some(saved.calls)),
+        |process| saved(&process.stats(), |saved| Some(saved.calls)),
     ),
     (Kind::Gauge, "saved_cost_usd", &["bound"], "Dollars that they did not spend there", |process| {
-        saved(process, |saved| saved.usd)
+        saved(&process.stats(), |saved| saved.usd)
     }),
     (Kind::Gauge, "overlay_bytes", &["lane"], "Uncommitted work", |process| by_lane(process, |lane| lane.overlay_bytes as f64)),
     (Kind::Gauge, "lag_records", &["stage", "partition"], "Own position to last stable offset", |process| {

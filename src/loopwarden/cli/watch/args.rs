@@ -172,14 +172,9 @@ pub enum Sort {
 }
 
 impl Sort {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cost => "cost",
-            Self::Tokens => "tokens",
-            Self::Calls => "calls",
-            Self::Loop => "loop",
-            Self::Seen => "seen",
-        }
+    /// The word of a request: that of the command line.
+    pub(super) fn word(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 

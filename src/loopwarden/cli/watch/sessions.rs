@@ -42,7 +42,7 @@ pub fn run(args: &SessionsArgs, log: &LogArgs) -> Outcome {
     let config = setup::load(&args.process.config, log)?.config;
     let process = RunningProcess::of(args.process.address.as_deref(), &config)?;
     let tenant = args.tenant.as_ref().map(|tenant| format!("&tenant={}", ask::path_part(tenant))).unwrap_or_default();
-    let path = format!("/sessions?state={}&sort={}&limit={}{tenant}", args.state(), args.sort.as_str(), args.limit);
+    let path = format!("/sessions?state={}&sort={}&limit={}{tenant}", args.state(), args.sort.word(), args.limit);
     let answer = process.get(&path, WAIT, ANSWER_BYTES_MAX);
     let answer = answer.map_err(|error| act::refused(&process, "/sessions", &process.nobody(&error)))?;
     let body = act::taken(&process, "/sessions", &["200"], answer)?;
