@@ -9,10 +9,8 @@ mod place;
 mod post;
 pub mod table;
 
-use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::{io, sync::mpsc::sync_channel, time::Duration};
 
 pub use peer::is_stranger;
 pub use place::GuardEndpoint;

@@ -1,9 +1,8 @@
 //! Who listens at an address of this host, by the kernel's table of listeners (Linux).
 
-use std::fs;
-use std::io;
 use std::io::{BufRead as _, BufReader};
 use std::net::{IpAddr, SocketAddr};
+use std::{fs, io};
 
 use crate::table::Row;
 

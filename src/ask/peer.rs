@@ -8,10 +8,8 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::Duration;
 use std::{fs, io};
+use std::{os::unix::net::UnixStream, path::Path, time::Duration};
 
 #[cfg(target_os = "linux")]
 use crate::listeners::listener_at;
@@ -108,9 +106,7 @@ fn listener_at(_: SocketAddr) -> io::Result<Option<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
-    use std::os::unix::fs::PermissionsExt as _;
-    use std::os::unix::net::UnixListener;
+    use std::{net::TcpListener, os::unix::fs::PermissionsExt as _, os::unix::net::UnixListener};
 
     use super::*;
 

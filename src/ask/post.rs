@@ -1,13 +1,10 @@
 //! One plain request over a Unix socket or loopback TCP. The caller holds the deadline; here each wait has one besides.
 
-use std::io;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::{io, os::unix::net::UnixStream, time::Duration};
 
-use crate::peer::Trusted;
-use crate::place::GuardEndpoint;
+use crate::{peer::Trusted, place::GuardEndpoint};
 
 const CONNECT_WAIT: Duration = Duration::from_millis(50);
 /// Longest answer that is read, head and body. Bytes. A message has a thousand characters.

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::staleness::Trust;
-use crate::wire::answer::Placement;
-use crate::wire::capabilities::Capabilities;
-use crate::wire::verdict::Verdict;
+use crate::{staleness::Trust, wire::answer::Placement, wire::capabilities::Capabilities, wire::verdict::Verdict};
 
 /// What a caller gets of a nudge that can only refuse calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -163,8 +160,7 @@ fn rank(held: &Candidate) -> (bool, u8, i64, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::verdict::read_command;
-    use crate::wire::verdict::tests::command;
+    use crate::{wire::verdict::read_command, wire::verdict::tests::command};
 
     fn candidate(id: &str, action: &str, level: u8) -> Candidate {
         let mut command = command(id, action, 1);

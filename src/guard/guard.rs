@@ -28,22 +28,18 @@ use loopwarden_core::identity::{base32, hash_parts};
 use loopwarden_core::native::{EventAgent, NativeEvent};
 use serde_json::json;
 
-use crate::agents::agent::Agent;
-use crate::agents::deliveries::Deliveries;
-use crate::agents::open_calls::OpenCalls;
 use crate::agents::refused_calls::{EndedCall, RefusedCalls};
-use crate::counts::Counts;
 use crate::decide::{Candidate, Outcome, Phase, Question, decide};
 use crate::options::{Options, Record};
 use crate::staleness::{Knowledge, Trust};
-use crate::table::lru::LruMap;
-use crate::table::matching::Call;
-use crate::table::rows::Rows;
-use crate::table::stops::Stops;
 use crate::wire::answer::{Answer, Decision, Dropped, Fail, Freshness, Placement, Reason};
 use crate::wire::check::{BadCheck, Check};
 use crate::wire::verdict::{Verdict, read_command, read_row};
 use crate::wire::{message, rewrite};
+use crate::{
+    agents::agent::Agent, agents::deliveries::Deliveries, agents::open_calls::OpenCalls, counts::Counts, table::lru::LruMap,
+    table::matching::Call, table::rows::Rows, table::stops::Stops,
+};
 
 /// Between two looks for what can be forgotten. Milliseconds.
 const SWEEP_MS: i64 = 10_000;

@@ -2,8 +2,7 @@
 
 use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
 
-use crate::decide::WithoutChannel;
-use crate::staleness::STALE_AFTER_MS;
+use crate::{decide::WithoutChannel, staleness::STALE_AFTER_MS};
 
 /// Limits and choices of whoever runs the guard.
 #[derive(Debug, Clone, Copy)]

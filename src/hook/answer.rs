@@ -71,8 +71,7 @@ fn clean(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::path::PathBuf;
+    use std::{fs, path::PathBuf};
 
     use loopwarden_sources::AGENTS;
     use serde_json::json;

@@ -1,8 +1,7 @@
 //! Three failures in a row, and for five seconds nobody is asked. Each call is a process of its own, so a file remembers.
 
-use std::path::PathBuf;
-use std::time::Duration;
 use std::{fs, io};
+use std::{path::PathBuf, time::Duration};
 
 /// Failures in a row that open it.
 const FAILURES_MAX: u32 = 3;

@@ -10,11 +10,9 @@ mod answer;
 mod circuit;
 mod stopped;
 
-use std::io;
 use std::io::{Read as _, Write as _};
-use std::process::ExitCode;
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, OnceLock};
+use std::{io, process::ExitCode, sync::mpsc::sync_channel};
 
 use loopwarden_ask::{GuardEndpoint, Reply};
 

@@ -1,12 +1,10 @@
 //! A stop that fails closed: whoever was refused for one is refused on where no guard answers, until the stop's end. Each call is a process
 //! of its own, so files remember: one for each agent of a session and event, for this user alone.
 
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{collections::BTreeMap, io::Write as _, time::Duration};
 use std::{fs, io};
 
 use serde_json::value::RawValue;

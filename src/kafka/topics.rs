@@ -7,8 +7,7 @@ use loopwarden_log::{Destination, LogError, Output, Partitions};
 use rdkafka::client::{Client, ClientContext};
 use rdkafka::types::RDKafkaRespErr;
 
-use crate::client::fate;
-use crate::client::settings::KafkaOptions;
+use crate::{client::fate, client::settings::KafkaOptions};
 
 /// Names similar to a missing one, listed in its error.
 const SIMILAR_MAX: usize = 3;

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::file::FileInput;
-use crate::report::index::EventIndex;
 use crate::report::judge::{Judgement, judge};
 use crate::report::labels::{BadRow, Ending, Label};
 use crate::report::stats::{ReplayStats, Retain};
+use crate::{file::FileInput, report::index::EventIndex};
 
 /// Bytes of a file of labels or outcomes, unpacked.
 const ROWS_BYTES_MAX: u64 = 256 * 1024 * 1024;

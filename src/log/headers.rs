@@ -1,10 +1,7 @@
 //! The headers of an output. A command has fourteen and a state row ten, so that a text each for name and value were most of what is
 //! allocated for them.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::io::Write as _;
-use std::ops::Range;
+use std::{borrow::Cow, fmt, io::Write as _, ops::Range};
 
 /// Names and values in order; a name may come more than once. The values stand one behind the other in one buffer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

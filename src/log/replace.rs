@@ -1,10 +1,6 @@
 //! A small file that is replaced as a whole, and stays whatever happens.
 
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::Write as _;
-use std::path::Path;
+use std::{fs, fs::File, io, io::Write as _, path::Path};
 
 /// Gives a file another content: after this it has that, also after a power cut; before, the content it had.
 ///

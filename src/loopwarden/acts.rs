@@ -1,10 +1,9 @@
 //! What an operator asks for, as the event that goes into the log: `stop`, `release` and `answer`, from the command line, over HTTP and by
 //! links alike.
 
-use loopwarden_core::engine::SubjectKey;
 use loopwarden_core::event::{EventTime, Judged, StopScope};
 use loopwarden_core::identity::{base32, hash_parts};
-use loopwarden_core::limits::STOP_MS_MAX;
+use loopwarden_core::{engine::SubjectKey, limits::STOP_MS_MAX};
 use serde_json::{Value, json};
 
 /// Whom an operator means, within a tenant or beyond.

@@ -4,8 +4,7 @@
 use loopwarden_core::limits::HTTP_CONNECTIONS_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::failure::Failure;
-use crate::output::say;
+use crate::{failure::Failure, output::say};
 
 /// Least of them that a process starts with.
 const LEAST: u64 = 256;

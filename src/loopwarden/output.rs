@@ -1,8 +1,7 @@
 //! Standard output: locked, buffered, and quiet when the reader has gone. Data goes here, everything else to standard error.
 
-use std::io;
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
-use std::sync::OnceLock;
+use std::{io, sync::OnceLock};
 
 use clap::ValueEnum;
 use loopwarden_lab::report::Table;

@@ -1,9 +1,7 @@
 //! Files for this user alone: what is written here says what agents did, with their arguments and results.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::{fs, io, path::Path};
 
 use crate::output::say;
 

@@ -1,10 +1,9 @@
 //! Signals: the first asks for a graceful end, the second ends the process at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
 use std::{io, thread};
+use std::{sync::Arc, time::Duration};
 
 use loopwarden_log::clock::Stopwatch;
 use tokio::signal::unix::{Signal, SignalKind, signal};

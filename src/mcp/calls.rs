@@ -4,9 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::content::{ToolResult, addition, refusal};
 use crate::desk::{CallAnswer, Desk};
-use crate::events::Call;
 use crate::message::{Answered, Asked, Id, Line, answered, asked, place};
-use crate::open_calls::OpenCalls;
+use crate::{events::Call, open_calls::OpenCalls};
 
 /// A guard's desk and the calls that are open at it.
 pub struct Calls {

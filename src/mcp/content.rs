@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::json;
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 
 use crate::message::object;
 

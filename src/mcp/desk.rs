@@ -1,18 +1,16 @@
 //! Asks the guard before and after each call. Without an answer the call runs, unless a stop that fails closed was the last answer.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::{io::Write as _, time::Duration};
 
 use loopwarden_ask::{GuardEndpoint, Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::circuit::Circuit;
-use crate::clock::Clock;
 use crate::events::{Call, name};
+use crate::{circuit::Circuit, clock::Clock};
 
 /// Longest text for a model; a longer one is cut. Characters.
 const MESSAGE_CHARS_MAX: usize = 4_096;

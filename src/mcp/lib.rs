@@ -20,9 +20,7 @@ mod open_calls;
 mod relay;
 mod server;
 
-use std::ffi::OsString;
-use std::path::Path;
-use std::time::Duration;
+use std::{ffi::OsString, path::Path, time::Duration};
 
 pub use calls::{Answers, Calls, with};
 pub use line::LINE_BYTES_MAX;

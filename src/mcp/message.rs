@@ -1,11 +1,9 @@
 //! JSON-RPC as far as the proxy reads it, and where in a line its parts stand. Whatever is unusual is nothing, and passes.
 
-use std::borrow::Cow;
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 /// Messages of one batch that are read; a longer batch passes unread.
 const BATCH_MAX: usize = 1_000;

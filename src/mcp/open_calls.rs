@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::events::Call;
-use crate::message::Id;
+use crate::{events::Call, message::Id};
 
 /// Calls that are remembered; of more, the oldest are forgotten: their results pass unread.
 const OPEN_MAX: usize = 1_000;

@@ -1,8 +1,7 @@
 //! The two directions. Each line is written as it was read, unless the guard has something to say about it.
 
-use std::io;
 use std::io::{Read, Write};
-use std::sync::Mutex;
+use std::{io, sync::Mutex};
 
 use crate::calls::{Answers, Calls, lock, with};
 use crate::desk::Desk;
@@ -67,11 +66,7 @@ impl<O: Write> Relay<O> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::BufRead as _;
-    use std::io::BufReader;
-    use std::os::unix::net::UnixListener;
-    use std::path::PathBuf;
-    use std::time::Duration;
+    use std::{io::BufRead as _, io::BufReader, os::unix::net::UnixListener, path::PathBuf, time::Duration};
 
     use loopwarden_ask::GuardEndpoint;
     use proptest::prelude::*;

@@ -1,22 +1,16 @@
 //! The server's process: started, fed, told the signals that this one gets, and waited for.
 
-use std::ffi::OsString;
-use std::io;
-use std::io::Write as _;
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
-use std::thread;
-use std::time::Duration;
+use std::{
+    ffi::OsString, io, io::Write as _, os::unix::process::ExitStatusExt as _, sync::Arc, sync::mpsc::sync_channel, thread,
+    time::Duration,
+};
 
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::desk::Desk;
-use crate::line::LINE_BYTES_MAX;
-use crate::relay::Relay;
+use crate::{desk::Desk, line::LINE_BYTES_MAX, relay::Relay};
 
 /// The program is not there, as shells say it.
 const NOT_STARTED: u8 = 127;

@@ -1,8 +1,7 @@
 //! A body that passes: what was read of it already, then the rest as it comes, its events looked at where it has some.
 
-use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::{pin::Pin, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;

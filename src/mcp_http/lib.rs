@@ -8,27 +8,20 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
-use std::io;
-use std::io::Write as _;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{io, io::Write as _, net::SocketAddr, sync::Arc, time::Duration};
 
-use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN, TE,
     TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use loopwarden_mcp::{Calls, Options, with};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::body::Passing;
-use crate::events::Events;
-use crate::sessions::Sessions;
+use crate::{body::Passing, events::Events, sessions::Sessions};
 
 /// After how many sessions that were forgotten it is said again.
 const FORGOTTEN_SAID: u64 = 1_000;

@@ -2,8 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener as Listener, TcpStream as Stream};
-use std::os::unix::net::UnixListener;
-use std::thread::JoinHandle;
+use std::{os::unix::net::UnixListener, thread::JoinHandle};
 
 use serde_json::{Value, json};
 

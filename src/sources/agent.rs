@@ -1,9 +1,6 @@
 //! All that is known of an agent.
 
-use crate::hook::contract::Hook;
-use crate::install::Install;
-use crate::otlp::convention::Convention;
-use crate::transcript::log::Log;
+use crate::{hook::contract::Hook, install::Install, otlp::convention::Convention, transcript::log::Log};
 
 /// All that is known of one agent. What it does not have is absent.
 #[derive(Debug)]

@@ -5,15 +5,12 @@
 
 use std::borrow::Cow;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use loopwarden_core::event::{EventTime, Reason, Rejected, is_name, json};
 use loopwarden_core::native::{id_of, is_native};
 
 use crate::batch::{Batch, Bounds, Made};
-use crate::fault::Fault;
-use crate::limits::RECORDS_MAX;
-use crate::mapping::Mapping;
+use crate::{fault::Fault, limits::RECORDS_MAX, mapping::Mapping};
 
 /// The form of all senders here.
 pub const FORM: &str = "CloudEvents";

@@ -1,7 +1,6 @@
 //! What a sender may say: of which tenants, and whether his word stops agents or lifts blocks. A token has one, and a topic of Kafka.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use loopwarden_core::event::{ACTOR, Event, Reason, RecordMeta, Rejected, StopScope, decode, json};
 use loopwarden_core::limits::LABELS_MAX;

@@ -21,8 +21,7 @@ pub fn inflate(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, Fault> {
 mod tests {
     use std::io::Write as _;
 
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
+    use flate2::{Compression, write::GzEncoder};
 
     use super::*;
 

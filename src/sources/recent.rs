@@ -1,8 +1,6 @@
 //! A bounded memory: what was not used for long is forgotten.
 
-use std::borrow::Borrow;
-use std::collections::BTreeMap;
-use std::mem;
+use std::{borrow::Borrow, collections::BTreeMap, mem};
 
 /// Remembers between half of `most` and `most` keys, the latest used. Two generations instead of a list of uses: when the young one is full it
 /// becomes the old one, and what was left in the old one is forgotten.

@@ -1,7 +1,6 @@
 //! Who sends, and how much of its calls can be compared.
 
-use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use loopwarden_core::event::{CallResult, Event, EventKind, Outcome};
 

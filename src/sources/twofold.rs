@@ -1,8 +1,7 @@
 //! Which source reports a session. Two that report the same calls make each of them count twice.
 
-use crate::batch::Batch;
 use crate::limits::{NAMED_MAX, SESSIONS_MAX};
-use crate::recent::Recent;
+use crate::{batch::Batch, recent::Recent};
 
 /// A session that two sources report.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! A hash of all that a task holds, to compare two runs.
 
-use loopwarden_core::event::TaskId;
-use loopwarden_core::identity::Fnv64;
+use loopwarden_core::{event::TaskId, identity::Fnv64};
 
 use crate::{KeyFamily, Position, StateStore, StoreError};
 

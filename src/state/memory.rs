@@ -1,8 +1,7 @@
 //! Keyed state in memory: tests, simulation, replay. Same contract as `rocks`.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{collections::BTreeMap, ops::Bound};
 
 use loopwarden_core::event::TaskId;
 

@@ -1,10 +1,7 @@
 //! Names of arguments, as recipes hold them. A policy has few lists of them, and every report and every verdict holds one: what is read is
 //! looked up among the last ones read, and is the same list in memory.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::fmt;
-use std::sync::Arc;
+use std::{cell::RefCell, collections::VecDeque, fmt, sync::Arc};
 
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -4,9 +4,8 @@
 
 mod growth;
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
+use std::{collections::btree_map::Entry, ops::ControlFlow};
 
 pub use growth::Growth;
 use loopwarden_core::engine::{SubjectKey, TimerKind};
@@ -235,8 +234,7 @@ fn held(store: &impl StateStore, task: TaskId, session_key: &[u8]) -> Result<Opt
 
 #[cfg(test)]
 mod tests {
-    use loopwarden_core::detect::History;
-    use loopwarden_core::engine::Head;
+    use loopwarden_core::{detect::History, engine::Head};
 
     use super::*;
     use crate::{MemoryStore, StoredRing};

@@ -8,12 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use loopwarden_core::detect::{DetectorBits, OwnTexts, Score, Spent};
 use loopwarden_core::engine::{Exemption, Head, OpenCost, OpenCosts, Tree, Watch, WatchedAgent};
-use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Hash64, Sketch};
 use loopwarden_core::limits::{
     BUDGET_TOOLS_MAX, OPEN_COSTS_MAX, OWN_TEXTS_MAX, USER_NAMING_TEXTS_MAX, USER_TEXTS_MAX, USER_WORDS_MAX,
 };
-use loopwarden_core::policy::Arm;
+use loopwarden_core::{event::EventTime, policy::Arm};
 
 use crate::verdict::{corrupt, detector};
 use crate::{KeyFamily, StoreError, codec, migrate};

@@ -7,9 +7,8 @@ use std::borrow::Cow;
 use loopwarden_core::engine::{
     Group, GroupKind, SEPARATOR, SpawnedWindow, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, UsedWindow, WHOLE_LIFE, joined,
 };
-use loopwarden_core::event::EventTime;
-use loopwarden_core::identity::Hash128;
 use loopwarden_core::policy::{Per, Used};
+use loopwarden_core::{event::EventTime, identity::Hash128};
 use serde::{Deserialize, Serialize};
 
 use crate::swarm::used::{StoredSpawned, StoredTreeUsed, StoredUsed};

@@ -8,9 +8,8 @@
 use std::borrow::Cow;
 
 use loopwarden_core::detect::{DetectorBits, Evidence, Facts, Flags, Hashed, Marks, Step};
-use loopwarden_core::engine::SEPARATOR;
-use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Signature, Sketch};
+use loopwarden_core::{engine::SEPARATOR, event::EventTime};
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{pack64, pack128, unpack64, unpack128};

@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 
 use loopwarden_core::engine::{CommandId, InForceStop, StopState, SubjectKey};
-use loopwarden_core::event::EventTime;
-use loopwarden_core::identity::Hash64;
+use loopwarden_core::{event::EventTime, identity::Hash64};
 use serde::{Deserialize, Serialize};
 
 use crate::{KeyFamily, StateKey, StoreError, codec, migrate};

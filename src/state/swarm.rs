@@ -4,8 +4,7 @@
 //! The engine's types know nothing of bytes; the private mirrors below are the format. Fields are only ever added with a new
 //! version and a step in `migrate`.
 
-use std::borrow::Cow;
-use std::ops::ControlFlow;
+use std::{borrow::Cow, ops::ControlFlow};
 
 use loopwarden_core::engine::{CommandId, Contribution, Pane, Period, SEPARATOR, SwarmCounter, TimerKind, TimerTable};
 use loopwarden_core::event::{EventTime, TaskId};

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use loopwarden_core::event::EventTime;
-use loopwarden_core::limits::TENANTS_COUNTED_MAX;
+use loopwarden_core::{event::EventTime, limits::TENANTS_COUNTED_MAX};
 use serde::{Deserialize, Serialize};
 
 use crate::{KeyFamily, StateKey, StoreError, codec, migrate};

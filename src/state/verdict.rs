@@ -1,16 +1,13 @@
 //! Verdicts in force, as the heads of sessions and of swarm counters hold them. The numbers are stored and never reused.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use loopwarden_core::engine::{Action, Advice, CommandId, IdentityRecipe, Placement, SEPARATOR, Scope, ScopeKind, Verdict};
-use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{CallRules, Hash128};
-use loopwarden_core::policy::Detector;
+use loopwarden_core::{event::EventTime, policy::Detector};
 use serde::{Deserialize, Serialize};
 
-use crate::StoreError;
-use crate::names::Names;
+use crate::{StoreError, names::Names};
 
 /// [`SEPARATOR`] as a text, before each of several names.
 const SEPARATOR_TEXT: &str = "\u{1f}";

@@ -1,17 +1,13 @@
 //! AWS credentials from where AWS's own programs find them, as far as a container needs: variables, the token of a web identity (IRSA), the
 //! endpoint of a container (ECS, EKS Pod Identity). Profiles and the metadata of instances are left out.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use loopwarden_core::event::EventTime;
 use serde_json::Value;
 
-use crate::file;
-use crate::http;
-use crate::http::Way;
 use crate::sigv4::{Credentials, encoded};
-use crate::token::TokenError;
+use crate::{file, http, http::Way, token::TokenError};
 
 /// Where a container on ECS asks.
 const CONTAINER_HOST: &str = "http://169.254.170.2";
@@ -153,8 +149,7 @@ fn is_safe(url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-    use std::net::TcpListener;
-    use std::thread;
+    use std::{net::TcpListener, thread};
 
     use super::*;
 

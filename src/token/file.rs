@@ -1,8 +1,6 @@
 //! A token in a file that something else renews, as Kubernetes does with projected tokens of service accounts.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::path::Path;
+use std::{fs::File, io::Read as _, path::Path};
 
 use crate::jwt::Claims;
 use crate::token::{TOKEN_BYTES_MAX, Token, TokenError, sound};
@@ -41,8 +39,7 @@ pub(crate) fn read(path: &Path, now_ms: i64) -> Result<Token, TokenError> {
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine as _;
-    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
     use super::*;
 

@@ -1,15 +1,11 @@
 //! One bounded request to an issuer, and what all requests have in common that this program sends: TLS, which is the system's OpenSSL, as in
 //! the Kafka client, and no way but the one that the settings name.
 
-use std::fs;
-use std::net::IpAddr;
-use std::path::Path;
-use std::time::Duration;
+use std::{fs, net::IpAddr, path::Path, time::Duration};
 
-use ureq::config::ConfigBuilder;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
-use ureq::typestate::AgentScope;
 use ureq::{Agent, Body, Proxy, http};
+use ureq::{config::ConfigBuilder, typestate::AgentScope};
 
 use crate::token::TokenError;
 

@@ -4,12 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::file;
-use crate::http;
-use crate::http::Way;
-use crate::jwt::Claims;
-use crate::sigv4::encoded;
 use crate::token::{Token, TokenError, sound};
+use crate::{file, http, http::Way, jwt::Claims, sigv4::encoded};
 
 /// An issuer, and what it knows this client by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

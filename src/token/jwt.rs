@@ -1,7 +1,6 @@
 //! What a signed token says of itself. Nothing is verified: that is for the brokers.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::Value;
 
 /// Longest name that is taken over. Characters.

@@ -1,12 +1,10 @@
 //! The token of a process: renewed by a thread of its own before it ends, so that no lane ever waits for an issuer.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
-use std::time::Duration;
 use std::{fmt, io};
+use std::{thread, time::Duration};
 
-use loopwarden_log::clock;
-use loopwarden_log::clock::Deadline;
+use loopwarden_log::{clock, clock::Deadline};
 
 use crate::source::Source;
 use crate::token::{Token, TokenError};

@@ -2,14 +2,12 @@
 
 use std::fmt;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use loopwarden_core::event::EventTime;
 
-use crate::credentials::Environment;
-use crate::http::Way;
 use crate::sigv4::{Credentials, Request};
 use crate::token::{Token, TokenError};
+use crate::{credentials::Environment, http::Way};
 
 /// What brokers of MSK take at most. Seconds.
 const LIFE_S: u32 = 900;

@@ -1,7 +1,6 @@
 //! Signature Version 4 of AWS, in the query of a URL ("presigned").
 
-use std::fmt;
-use std::fmt::Write as _;
+use std::{fmt, fmt::Write as _};
 
 use sha2::{Digest as _, Sha256};
 

@@ -1,12 +1,9 @@
 //! Where tokens come from.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use crate::file;
-use crate::issuer::Issuer;
-use crate::msk::Msk;
 use crate::token::{Token, TokenError};
+use crate::{file, issuer::Issuer, msk::Msk};
 
 /// Between two looks at a file. Whoever replaced it waits for that long.
 const FILE_AGAIN: Duration = Duration::from_secs(2);

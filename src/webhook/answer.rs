@@ -1,7 +1,6 @@
 //! What an answer means for a command (page `webhooks`).
 
-use std::fmt;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use loopwarden_log::clock;
 

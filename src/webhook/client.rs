@@ -10,9 +10,8 @@ use ureq::{Agent, http};
 use crate::answer::{Answer, HttpStatus};
 use crate::chat::{Chat, with_components, with_routing_key};
 use crate::cloud_event::{CloudEvent, Message};
-use crate::otlp::is_rejected;
-use crate::sample::sample;
 use crate::settings::{Format, Token, WebhookSettings};
+use crate::{otlp::is_rejected, sample::sample};
 
 /// How much of an answer's body is read, to use the connection again. Bytes. Only its first line is shown.
 const BODY_BYTES_READ: u64 = 64 * 1024;

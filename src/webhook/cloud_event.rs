@@ -4,13 +4,9 @@ use std::fmt::Write as _;
 
 use loopwarden_core::event::EventTime;
 use loopwarden_log::Output;
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
-use crate::chat;
-use crate::link::Button;
-use crate::otlp;
-use crate::settings::Format;
+use crate::{chat, link::Button, otlp, settings::Format};
 
 /// What attributes begin with among the headers of a record.
 const KAFKA_PREFIX: &str = "ce_";

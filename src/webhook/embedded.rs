@@ -1,15 +1,12 @@
 //! Commands of the embedded log.
 
-use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::{ops::ControlFlow, path::Path, time::Duration};
 
 use loopwarden_log::embedded::{EmbeddedReader, Feed};
 use loopwarden_log::{Destination, LogError, Output};
 
-use crate::position::PositionFile;
-use crate::source::Source;
+use crate::{position::PositionFile, source::Source};
 
 /// The reader, to be taken away when the process ends: a request may take longer than that, and the log closes with its last reader.
 pub type ReaderSlot = Arc<Mutex<Option<EmbeddedReader>>>;

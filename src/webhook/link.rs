@@ -3,10 +3,8 @@
 //! The token is the base64 of a small JSON array and of its HMAC-SHA256. No process has to remember a link, so that each process with the
 //! same secret takes it, also after a restart.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use loopwarden_core::engine::is_act_code;
-use loopwarden_core::event::EventTime;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use loopwarden_core::{engine::is_act_code, event::EventTime};
 use loopwarden_token::hmac_sha256;
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;

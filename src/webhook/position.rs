@@ -1,10 +1,7 @@
 //! How far a webhook is in the embedded log: a number in a file, replaced as a whole.
 
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::{fs, fs::File, io, io::Read as _};
 
 use loopwarden_log::replace;
 

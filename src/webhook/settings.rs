@@ -1,13 +1,10 @@
 //! What a webhook is told once.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use loopwarden_token::Way;
 
-use crate::chat::Chat;
-use crate::link::Links;
-use crate::sign::Secret;
+use crate::{chat::Chat, link::Links, sign::Secret};
 
 /// How a command is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

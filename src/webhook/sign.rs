@@ -1,7 +1,6 @@
 //! Signatures of Standard Webhooks: an HMAC-SHA256 over id, time and body, with a secret that both sides have.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use loopwarden_token::hmac_sha256;
 
 /// What a secret begins with.

@@ -4,19 +4,15 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use loopwarden_core::event::EventTime;
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::{LogError, Output, clock};
 
 use crate::answer::{Answer, HttpStatus};
-use crate::backoff::pause;
-use crate::client::Client;
 use crate::cloud_event::{CloudEvent, Message};
-use crate::report::WebhookReport;
-use crate::source::Source;
+use crate::{backoff::pause, client::Client, report::WebhookReport, source::Source};
 
 /// One wait for a command, or beside one that is held. Whoever wants the thread to end waits as long.
 const TURN: Duration = Duration::from_millis(200);

@@ -1,15 +1,12 @@
 //! `loopwarden-hook` against a guard that answers, answers wrongly, is silent or away: it ends with 0, and says nothing of its own.
 #![expect(clippy::unwrap_used, reason = "a test stops where something is missing")]
 
-use std::fs;
-use std::io::Write as _;
-use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::{
+    fs, io::Write as _, net::TcpListener, os::unix::fs::PermissionsExt as _, os::unix::net::UnixListener, thread::JoinHandle,
+};
 
 use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_uid;

@@ -2,10 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where something is missing")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::UnixListener;
-use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::{os::unix::net::UnixListener, os::unix::process::ExitStatusExt as _, path::Path};
 
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -2,8 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "all of this binary is test code")]
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use loopwarden::config::policy::load;
 use loopwarden::engine::{Effects, Input, Session, SessionEngine, SourcePosition, SubjectKey};

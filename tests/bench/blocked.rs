@@ -1,7 +1,6 @@
 //! Which sessions the outputs of a job block: what every job of the comparison must agree on, however often it says so.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;

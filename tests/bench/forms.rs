@@ -10,10 +10,9 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset, decode};
-use loopwarden_sources::Sessions;
 use loopwarden_sources::cloudevents::{self, Transport};
-use loopwarden_sources::mapping::Mapping;
 use loopwarden_sources::otlp::{Form, Signal, read};
+use loopwarden_sources::{Sessions, mapping::Mapping};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
 use serde_json::{Value, json};

@@ -6,8 +6,7 @@
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a broken benchmark must stop and say so")]
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use loopwarden::engine::{Effects, Input, Session, SessionEngine, SourcePosition, SubjectKey};
 use loopwarden::event::{EventTime, RecordMeta, RecordOffset, decode};

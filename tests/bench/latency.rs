@@ -25,10 +25,9 @@
     reason = "a benchmark reads the clock, prints, and stops when something is missing"
 )]
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use loopwarden::clock;
 use rdkafka::consumer::{BaseConsumer, Consumer};

@@ -18,13 +18,10 @@
     reason = "a benchmark reads the clock, prints, and stops when something is missing"
 )]
 
-use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{collections::BTreeSet, net::TcpStream, path::PathBuf, thread};
 
 use loopwarden::clock;
 use rdkafka::consumer::{BaseConsumer, Consumer};

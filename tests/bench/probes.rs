@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loopwarden::clock;
-use loopwarden::event::partition_of;
+use loopwarden::{clock, event::partition_of};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::BaseRecord;
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};

@@ -5,9 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::{ClientConfig, client::DefaultClientContext};
 
 /// What the broker's harness asks of its test binary.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -17,18 +17,14 @@
     reason = "a benchmark reads the clock, prints, and stops when something is missing"
 )]
 
-use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 
-use loopwarden::config::policy;
-use loopwarden::engine::SessionEngine;
 use loopwarden::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId};
-use loopwarden::limits;
 use loopwarden::log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output};
 use loopwarden::store::{RocksOptions, RocksStore, StoreOwner};
 use loopwarden::task::{Exit, InlineRestorer, Lane, LaneSettings, Leases, SystemClock, Turn};
+use loopwarden::{config::policy, engine::SessionEngine, limits};
 
 #[path = "process.rs"]
 mod process;

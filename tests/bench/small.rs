@@ -6,10 +6,7 @@
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken benchmark must stop and say so")]
 
-use std::collections::BTreeMap;
-use std::hint::black_box;
-use std::path::Path;
-use std::sync::Arc;
+use std::{collections::BTreeMap, hint::black_box, path::Path, sync::Arc};
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use loopwarden::engine::{Effects, Input, Session, SessionEngine, SourcePosition, SubjectKey};

@@ -8,12 +8,9 @@
 )]
 #![expect(clippy::indexing_slicing, reason = "the indices are below the number of spawns")]
 
-use std::fs;
 use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::{fs, os::unix::net::UnixListener, path::PathBuf, time::Instant};
 
 const SPAWNS: usize = 1_000;
 const INPUT: &[u8] =

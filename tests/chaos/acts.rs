@@ -1,11 +1,9 @@
 //! What operators do and what agents see of it: acts with the moments at which they were sent and became visible, calls with the moments at
 //! which they began, and what the ones have to do with the others.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
-use loopwarden::clock;
-use loopwarden::event::EventTime;
+use loopwarden::{clock, event::EventTime};
 use serde_json::{Value, json};
 
 /// A call that begins so long after the commit of a stop is refused. Milliseconds.

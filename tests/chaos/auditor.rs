@@ -4,16 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{thread, thread::JoinHandle, time::Duration};
 
-use loopwarden::clock::Stopwatch;
 use loopwarden::event::{Stage, TaskId};
-use loopwarden::log::kafka::KafkaOptions;
-use loopwarden::server::SWARM;
-use loopwarden::store::report::SOURCES_HEADER;
 use loopwarden::store::{Change, KeyFamily, MemoryStore, Position, StateKey, StateStore, chain};
+use loopwarden::{clock::Stopwatch, log::kafka::KafkaOptions, server::SWARM, store::report::SOURCES_HEADER};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers};

@@ -2,24 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
-use std::iter::Peekable;
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::Receiver;
-use std::time::Duration;
 use std::{fs, io, thread};
+use std::{iter::Peekable, net::TcpStream, sync::Arc, sync::mpsc::Receiver, time::Duration};
 
 use loopwarden::clock;
 use serde_json::Value;
 
-use crate::feeder::Between;
-use crate::fleet::Event;
 use crate::outcome::{Outcome, Seen, Spill};
 use crate::people::{Answering, Shared};
-use crate::process::Process;
-use crate::reference;
 use crate::reference::{Input, episode_of};
+use crate::{feeder::Between, fleet::Event, process::Process, reference};
 
 /// Of every embedded log here.
 pub(crate) const PARTITIONS: u32 = 4;

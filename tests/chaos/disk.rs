@@ -1,11 +1,10 @@
 //! A disk of a process: a small file system of its own, so that it can be full, read-only or slow while the machine's is not. It needs root
 //! on Linux.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use std::{fs, thread};
+use std::{fs::File, time::Duration};
 
 use loopwarden::clock::Deadline;
 

@@ -2,13 +2,11 @@
 //! watched; the other dies every minute, as the power goes or asked to, often with a request on its way. Both must tell every command of
 //! the uninterrupted run, once, under numbers without a gap.
 
-use std::path::Path;
-use std::time::Duration;
 use std::{fmt, fs, thread};
+use std::{path::Path, time::Duration};
 
-use loopwarden::clock;
 use loopwarden::clock::{Deadline, Stopwatch};
-use loopwarden::event::EventTime;
+use loopwarden::{clock, event::EventTime};
 
 use crate::client::{Client, PARTITIONS, PATIENCE, expected, is_event, settings};
 use crate::flat::{SAMPLE_EVERY, Series};

@@ -2,26 +2,19 @@
 //! every command of the uninterrupted run, once, under numbers without a gap.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::sync_channel;
-use std::thread::JoinHandle;
-use std::time::Duration;
 use std::{fmt, thread};
+use std::{sync::Arc, sync::mpsc::sync_channel, thread::JoinHandle, time::Duration};
 
-use loopwarden::clock;
 use loopwarden::clock::{Deadline, Stopwatch};
-use loopwarden::event::EventTime;
-use loopwarden::exit_code;
+use loopwarden::{clock, event::EventTime, exit_code};
 
-use crate::acts::Judged;
 use crate::client::{Client, PARTITIONS, expected, is_event, settings, watch_process};
 use crate::fleet::{Dice, Event, Fleet};
 use crate::guards::{Guards, Place};
-use crate::kill_loop::Plan;
 use crate::people::{People, SENT_MAX};
-use crate::process::Process;
 use crate::victims::{Group, Victims};
+use crate::{acts::Judged, kill_loop::Plan, process::Process};
 use crate::{process, report};
 
 /// Processes that work and die side by side, each with its part of kills and events.

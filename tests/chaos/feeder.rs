@@ -1,11 +1,9 @@
 //! Writes the events of the kill loop, and waits where partitions are far behind.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
+use std::{collections::BTreeMap, thread, time::Duration};
 
 use loopwarden::event::{Stage, TaskId, partition_of};
 use rdkafka::ClientConfig;

@@ -1,8 +1,6 @@
 //! What processes take of the machine while they work, and whether it grows.
 
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::{fs, path::Path, time::Duration};
 
 use crate::process::Process;
 

@@ -1,16 +1,12 @@
 //! Guards beside agents: real processes, killed and started again, and what asks them.
 
-use std::fs::File;
 use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 use std::{fs, io};
+use std::{fs::File, net::TcpStream, os::unix::net::UnixStream, time::Duration};
 
-use loopwarden::clock::Deadline;
-use loopwarden::log::kafka::KafkaOptions;
+use loopwarden::{clock::Deadline, log::kafka::KafkaOptions};
 use serde_json::{Value, json};
 
 use crate::fleet::Dice;

@@ -1,25 +1,17 @@
 //! The kill loop on a real broker: a group of processes, a feeder, the auditor, and whatever befalls them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::{sync::Arc, sync::mpsc::sync_channel, time::Duration};
 
-use loopwarden::clock;
-use loopwarden::clock::Deadline;
-use loopwarden::exit_code;
+use loopwarden::{clock, clock::Deadline, exit_code};
 
-use crate::broker::Broker;
 use crate::fleet::{Dice, Fleet};
-use crate::guards::Guards;
 use crate::people::{Ends, People, SENT_MAX, watch_topics};
-use crate::process::Process;
-use crate::report::Run;
 use crate::scenario::{Exit, Scenario};
 use crate::victims::{Group, Victims};
-use crate::world::World;
 use crate::{broker, number, process, report};
+use crate::{broker::Broker, guards::Guards, process::Process, report::Run, world::World};
 
 const LOOK: Duration = Duration::from_millis(10);
 /// An event of the fleet takes no more of its time, in the mean; and all of it is past, also on a clock that has jumped back. Ms.

@@ -5,27 +5,22 @@
 //! `LOOPWARDEN_LAG_RUNS` says how many runs (`make lag`), `LOOPWARDEN_LAG_EVENTS` how many events each. The events are in
 //! `../shared/data`; where they are not, it is skipped. `LOOPWARDEN_CHAOS_OLD` names an earlier program to be run instead.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::mpsc::sync_channel, time::Duration};
 use std::{fmt, fs, io, thread};
 
-use loopwarden::clock;
 use loopwarden::clock::{Deadline, Stopwatch};
 use loopwarden::event::{EventTime, Stage, TaskId, partition_of};
-use loopwarden::log::kafka::TopicNames;
+use loopwarden::{clock, log::kafka::TopicNames};
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::{Value, json};
 
-use crate::feeder::Between;
-use crate::fleet::Dice;
 use crate::people::{Answering, SENT_MAX, Shared, watch_topics};
 use crate::process::{Process, this_program};
-use crate::report;
 use crate::world::{PATIENCE, World};
+use crate::{feeder::Between, fleet::Dice, report};
 
 const PARTITIONS: u32 = 12;
 const PROCESSES: usize = 2;

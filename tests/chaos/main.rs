@@ -49,8 +49,7 @@ mod proxy;
 #[expect(dead_code, reason = "shared with the tests of the log")]
 mod world;
 
-use std::fmt::Display;
-use std::process::ExitCode;
+use std::{fmt::Display, process::ExitCode};
 
 use kill_loop::Plan;
 

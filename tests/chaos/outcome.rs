@@ -1,13 +1,10 @@
 //! What two runs over one input must have in common: outputs by task, rows in force, state.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, fs, fs::File};
 
-use loopwarden::event::TaskId;
-use loopwarden::log::Headers;
+use loopwarden::{event::TaskId, log::Headers};
 use sha2::{Digest as _, Sha256};
 
 /// A command or a dead letter. Its bytes are in the [`Spill`] of its run: those of millions do not fit into memory.

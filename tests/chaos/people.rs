@@ -2,25 +2,17 @@
 //! What they send becomes part of its events, so the uninterrupted run sees it too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{sync::mpsc::SyncSender, thread, thread::JoinHandle, time::Duration};
 
-use loopwarden::clock;
-use loopwarden::clock::Deadline;
-use loopwarden::event::EventTime;
-use loopwarden::log::kafka::KafkaOptions;
+use loopwarden::{clock, clock::Deadline, event::EventTime, log::kafka::KafkaOptions};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use serde_json::{Value, json};
 
-use crate::acts;
 use crate::acts::{AGENTS, Act, Became, Call, Judged, Ledger, Whom};
 use crate::feeder::{About, Between};
-use crate::fleet::Dice;
-use crate::guards::Place;
+use crate::{acts, fleet::Dice, guards::Place};
 
 const LOOK: Duration = Duration::from_millis(2);
 /// An act that is not committed after so long is lost.

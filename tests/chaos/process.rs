@@ -1,11 +1,9 @@
 //! Real processes: started, killed, stopped, continued, asked to end. None outlives its handle.
 
-use std::fs::File;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
 use std::{fs, thread};
+use std::{fs::File, os::unix::process::ExitStatusExt as _, time::Duration};
 
 use loopwarden::clock::Deadline;
 use loopwarden::log::kafka::{GroupProtocol, KafkaOptions};

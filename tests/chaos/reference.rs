@@ -1,18 +1,13 @@
 //! What must come out (oracle O1): the production lane over the same input, alone, in memory, without a fault, a commit per record.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
-use loopwarden::engine::SessionEngine;
 use loopwarden::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId, partition_of};
 use loopwarden::log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output, Partitions};
-use loopwarden::policy::Policy;
-use loopwarden::server::SWARM;
 use loopwarden::store::{KeyFamily, MemoryStore, state_hash};
 use loopwarden::task::{CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, SystemClock, Turn};
+use loopwarden::{engine::SessionEngine, policy::Policy, server::SWARM};
 
 use crate::fleet::Event;
 use crate::outcome::{Outcome, Spill, read_output};

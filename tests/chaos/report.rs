@@ -1,15 +1,11 @@
 //! What a run says in the end, and where it is kept.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 use std::{fmt, fs};
 
-use loopwarden::clock;
-use loopwarden::event::EventTime;
+use loopwarden::{clock, event::EventTime};
 
-use crate::acts::Judged;
-use crate::kill_loop::Plan;
-use crate::scenario::Verdict;
+use crate::{acts::Judged, kill_loop::Plan, scenario::Verdict};
 
 /// Lines of the processes' logs that are counted: a run in which none of this happened proves little.
 pub(crate) const TOLD: [(&str, &str); 8] = [

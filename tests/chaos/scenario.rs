@@ -1,29 +1,23 @@
 //! A group of real processes on topics of its own, with a producer, the auditor, and what all of it must come to in the end.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{collections::BTreeMap, process::ExitStatus, time::Duration};
 use std::{fs, thread};
 
 use loopwarden::clock::{Deadline, Stopwatch};
 use loopwarden::event::{NextOffset, Stage, TaskId};
-use loopwarden::exit_code;
-use loopwarden::server::SWARM;
 use loopwarden::store::{KeyFamily, Position, RocksOptions, RocksStore, StateKey, StateStore, state_hash};
+use loopwarden::{exit_code, server::SWARM};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::auditor::{Audit, Auditor};
-use crate::feeder::Feeder;
-use crate::fleet::Fleet;
 use crate::outcome::{Outcome, Spill};
 use crate::process::{Process, remove, this_program};
-use crate::reference;
 use crate::reference::{FAMILIES, FAMILIES_OF_ANY_PROGRAM, Input, LATENESS_MS};
-use crate::topic::TopicEvents;
 use crate::world::{PATIENCE, World};
+use crate::{feeder::Feeder, fleet::Fleet, reference, topic::TopicEvents};
 
 /// Without any progress for so long, nothing will come any more: longer than a session, a transaction and the broker's scans.
 const STANDSTILL: Duration = Duration::from_secs(120);

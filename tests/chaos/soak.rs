@@ -1,15 +1,11 @@
 //! The soak (T21): a group that works for long, one of its processes restarted and frozen every minute. What the others take of the
 //! machine must not grow, and in the end every command must be there once.
 
-use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::{fmt, sync::Arc, sync::mpsc::sync_channel, time::Duration};
 
-use loopwarden::clock;
 use loopwarden::clock::{Deadline, Stopwatch};
-use loopwarden::event::EventTime;
+use loopwarden::{clock, event::EventTime};
 
 use crate::flat::{SAMPLE_EVERY, Series};
 use crate::scenario::{Scenario, Verdict};

@@ -4,12 +4,10 @@
 //! `LOOPWARDEN_SPENDING_KILLS` says how many kills of processes and guards.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::Duration;
 use std::{fmt, fs, thread};
+use std::{path::Path, thread::JoinHandle, time::Duration};
 
 use loopwarden::clock;
 use loopwarden::clock::{Deadline, Stopwatch};
@@ -20,13 +18,9 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use serde_json::{Value, json};
 
-use crate::acts::BOUND_MS;
-use crate::auditor::Auditor;
-use crate::fleet::Dice;
 use crate::guards::{Guards, Place};
-use crate::outcome::Spill;
-use crate::process::Process;
 use crate::world::{PATIENCE, World};
+use crate::{acts::BOUND_MS, auditor::Auditor, fleet::Dice, outcome::Spill, process::Process};
 use crate::{broker, process, report};
 
 const PARTITIONS: u32 = 8;

@@ -1,15 +1,10 @@
 //! What befalls the processes of a kill loop, their disks, their clocks and their broker, drawn from a seed; and what follows of it.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::{collections::BTreeMap, collections::btree_map::Entry};
 
 use loopwarden::clock::Stopwatch;
 
-use crate::disk;
-use crate::disk::Disk;
-use crate::fleet::Dice;
-use crate::process::Process;
-use crate::wall_clock::WallClock;
+use crate::{disk, disk::Disk, fleet::Dice, process::Process, wall_clock::WallClock};
 
 /// Longer than a session (10 s): who wakes up after it is a zombie.
 const FREEZE_MS: u64 = 10_500;

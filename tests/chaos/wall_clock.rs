@@ -3,10 +3,8 @@
 //!
 //! libfaketime is not used: it lets librdkafka, which waits with the functions of C11, wait by another clock than the one it reads.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{fs::File, os::unix::fs::FileExt as _, process::Command};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chaos/wall_clock.c");
 

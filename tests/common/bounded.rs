@@ -1,8 +1,7 @@
 //! A bound for waits that have none of their own: for the first line of a process, or for its end.
 
-use std::process::Command;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 /// A process that is not ready by then never will be.
 pub(crate) const START_WAIT: Duration = Duration::from_secs(120);

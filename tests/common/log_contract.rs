@@ -2,8 +2,7 @@
 //! a real broker. A world brings [`World`], one with transactions also [`Transactional`]; [`contract!`] and
 //! [`transactional_contract!`] make a test of each clause.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use loopwarden::event::{NextOffset, Stage, TaskId};
 use loopwarden::log::{CommitOutcome, Destination, Flow, Headers, Log, LogEvent, Output, Partitions};

@@ -3,8 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread;
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use loopwarden::clock::Deadline;
 use native_tls::TlsAcceptor;

@@ -1,7 +1,6 @@
 //! Budgets above a session through the whole pipeline: many partitions and processes, one sum, and what is told at its shares.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use loopwarden::config::policy::load_with_overrides;
 use loopwarden::engine::{Group, GroupKind, SwarmCallKey, SwarmReport, UsedWindow};

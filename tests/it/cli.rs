@@ -13,12 +13,10 @@ mod reports;
 mod words;
 
 use crate::golden::RULES;
-use std::fmt::Write as _;
-use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::{fmt::Write as _, fs, net::TcpListener};
 
 use loopwarden::exit_code;
 use serde_json::Value;

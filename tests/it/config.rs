@@ -1,8 +1,6 @@
 //! Configuration: layers, places of problems, defaults, and the pages of error codes.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::PathBuf;
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use loopwarden::config::{
     Config, DeadLetterContent, Diagnostic, ExpiredCommand, Flag, InputForm, Layers, Loaded, LogFormat, OnInputLoss, OtlpSignal,

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use loopwarden::event::partition_of;
-use loopwarden::policy::Policy;
 use loopwarden::task::{CommitTrigger, LaneSettings};
+use loopwarden::{event::partition_of, policy::Policy};
 use loopwarden_sim::Faults;
 
 use crate::swarm::{MINUTE_MS, feed, settle, world};

@@ -1,7 +1,6 @@
 //! Bytes to events: what is let through, what is refused, and with which reason.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use loopwarden::event::{
     Ack, Content, Event, EventKind, EventTime, Header, Outcome, Reason, RecordMeta, RecordOffset, Rejected, ResetScope, Role,

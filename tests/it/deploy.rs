@@ -2,15 +2,11 @@
 //! What needs tools of others (promtool, systemd-analyze, helm) is in `.ci/deploy`.
 #![expect(clippy::expect_used, reason = "a helper that panics fails its test")]
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{collections::BTreeSet, fs};
 
 use clap::CommandFactory as _;
-use loopwarden::cli::command_line::CommandLine;
-use loopwarden::config::Layers;
-use loopwarden::exit_code;
-use loopwarden::http::routes::ROUTES;
+use loopwarden::{cli::command_line::CommandLine, config::Layers, exit_code, http::routes::ROUTES};
 use serde_json::Value;
 
 fn root(path: &str) -> PathBuf {

@@ -2,10 +2,8 @@
 //!
 //! After a change of a detector, `LOOPWARDEN_WRITE=1 cargo it detection_page` writes them anew.
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{collections::BTreeSet, fmt::Write as _, fs};
 
 use loopwarden::policy::{Detector, Mode, PROFILES};
 use loopwarden_core::detect::{Fact, decimal};

@@ -1,15 +1,13 @@
 //! The pages and what ships beside them: links lead somewhere, examples are what the schemas allow, names exist.
 #![expect(clippy::expect_used, reason = "a helper that panics fails its test")]
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{collections::BTreeSet, fs};
 
 use clap::CommandFactory as _;
 use jsonschema::Validator;
-use loopwarden::cli::command_line::CommandLine;
 use loopwarden::policy::{Detector, Mode};
-use loopwarden::telemetry::metrics::metrics as every_metric;
+use loopwarden::{cli::command_line::CommandLine, telemetry::metrics::metrics as every_metric};
 use serde_json::Value;
 
 fn root() -> PathBuf {

@@ -9,9 +9,8 @@ use loopwarden::task::{CommitTrigger, Leases, sweep};
 use loopwarden_sim::MemoryTopic;
 use serde_json::Value;
 
-use crate::golden::RULES;
-use crate::store::temp_dir::TempDir;
 use crate::world::{TestWorld, config, outputs_by_task, session_task, settings};
+use crate::{golden::RULES, store::temp_dir::TempDir};
 
 const START_MS: i64 = 1_795_291_200_000;
 const DAY_MS: i64 = 24 * 3_600_000;

@@ -7,9 +7,7 @@ use loopwarden::identity::{
 };
 use loopwarden::limits::{NAME_CHARS_MAX, TEXT_CHARS_MAX};
 
-use crate::decode::record;
-use crate::identity::mask_rules;
-use crate::random::Random;
+use crate::{decode::record, identity::mask_rules, random::Random};
 
 const ROUNDS: usize = 20_000;
 

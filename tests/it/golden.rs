@@ -3,10 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use loopwarden::config::policy::load;
-use loopwarden::engine::Mark;
-use loopwarden::report::PublishedCommand;
 use loopwarden::task::{DeadLetterContent, Encoder, ProcessMode};
+use loopwarden::{config::policy::load, engine::Mark, report::PublishedCommand};
 use loopwarden_lab::cases::{Case, Way, answers, parse, run};
 
 /// A policy for tests: the rules of the reference systems, on.

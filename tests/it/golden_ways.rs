@@ -4,14 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use loopwarden::config::policy::load_with_overrides;
-use loopwarden::engine::SubjectKey;
 use loopwarden::event::{EventTime, partition_of};
-use loopwarden::identity::base32;
-use loopwarden::log::Partitions;
-use loopwarden::policy::Policy;
-use loopwarden::store::state_hash;
 use loopwarden::task::{CommitTrigger, LaneSettings};
+use loopwarden::{
+    config::policy::load_with_overrides, engine::SubjectKey, identity::base32, log::Partitions, policy::Policy, store::state_hash,
+};
 use loopwarden_lab::cases::{Case, Way, answers};
 use loopwarden_sim::{Fault, Faults, MemoryConfig, MemoryTopic, Step};
 use serde_json::Value;

@@ -10,9 +10,8 @@ use loopwarden::log::file::{FileInput, FileOptions, Published, RecordedInput};
 use loopwarden::task::{Breaker, CommitTrigger, LaneSettings, ProcessMode};
 use loopwarden_sim::MemoryTopic;
 
-use crate::log::file::published;
-use crate::store::temp_dir::TempDir;
 use crate::world::{APP, Fed, PARTITIONS, TestWorld, config, feed, fleet, outputs_by_task, policy, settings};
+use crate::{log::file::published, store::temp_dir::TempDir};
 
 /// Names that are runs of a program of its own, and no test functions. Its `main` calls them by that name.
 const RUNS: [&str; 3] = ["chaos::kill_loop::run", "chaos::embedded_loop::run", "chaos::lag::runs"];

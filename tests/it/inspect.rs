@@ -1,13 +1,9 @@
 //! `inspect`: a session, a swarm, a task; from files and of a running process. And a replay of logs of agents.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::process::Stdio;
-use std::time::Duration;
+use std::{fs, net::TcpStream, process::Stdio, time::Duration};
 
-use loopwarden::clock::Deadline;
-use loopwarden::exit_code;
+use loopwarden::{clock::Deadline, exit_code};
 use serde_json::Value;
 
 use crate::cli::{Scratch, expect, fleet, program, root, signal, stderr, stdout};

@@ -10,8 +10,7 @@ use loopwarden::identity::Hash64;
 use loopwarden::limits::{ACTIVE_VERDICTS_MAX, RECENT_IDS_MAX, SENT_TEXTS_MAX};
 use loopwarden::policy::{Detector, Mode, Policy};
 
-use crate::decode::record;
-use crate::golden::RULES;
+use crate::{decode::record, golden::RULES};
 
 /// What holds after every input of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,6 @@
 //! The runtime: whatever is cut, killed, lost or moved, the outcome is that of one lane without faults.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use loopwarden::event::NextOffset;
 use loopwarden::store::{KeyFamily, Position, StateKey, StateStore};
@@ -536,9 +535,8 @@ fn a_member_that_its_group_forgot_joins_anew_and_nothing_shows() {
 
 #[test]
 fn lanes_run_on_threads_of_their_own_with_restore_threads_beside_them() {
-    use loopwarden::engine::SessionEngine;
-    use loopwarden::log::Log;
     use loopwarden::task::{Clock, Fleet, Lane, Leases, RestorePool, SystemClock};
+    use loopwarden::{engine::SessionEngine, log::Log};
     let records = records();
     let mut world = TestWorld::new(config(50), settings(TIMED));
     feed(&world.broker, &records);

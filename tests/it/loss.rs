@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use loopwarden::event::NextOffset;
 use loopwarden::log::{CommitOutcome, Destination, Flow, Headers, Log, LogEvent, Output};
 use loopwarden::store::{Change, MemoryStore, Position, StateKey, StateStore};
-use loopwarden::task::Exit;
+use loopwarden::{event::NextOffset, task::Exit};
 use loopwarden_sim::MemoryConfig;
 
 use crate::lane::{TIMED, records};

@@ -1,8 +1,7 @@
 //! One call that a hook, telemetry, a transcript and the MCP proxy report has one identity, however long it is and however it is spelled.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::UnixListener;
-use std::time::Duration;
+use std::{os::unix::net::UnixListener, time::Duration};
 
 use loopwarden::event::{Content, EventKind, EventTime, Outcome, RecordMeta, decode};
 use loopwarden::identity::{

@@ -1,9 +1,7 @@
 //! The page of the interface against the routes there are, and the forms in it against what is read and written.
 #![expect(clippy::expect_used, reason = "a helper that panics fails its test")]
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
+use std::{collections::BTreeSet, fs, path::Path};
 
 use jsonschema::Validator;
 use loopwarden::http::routes::{Group, ROUTES, Route};

@@ -1,26 +1,19 @@
 //! What holds for every stream: bounded memory, the same answers however a stream is written, cut or restarted. Streams come from a
 //! seed and a small alphabet, so that loops happen.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use loopwarden::config::policy::load_with_overrides;
-use loopwarden::detect::Finding;
 use loopwarden::engine::{
     Action, Command, CommandId, Effects, Fact, Input, RecipeForm, Session, SessionEngine, SourcePosition, SubjectKey, SwarmCall,
     SwarmCallKey, SwarmCounter, SwarmEngine, SwarmInput, SwarmReport, SwarmReset, SwarmSums,
 };
 use loopwarden::event::{EventTime, RecordMeta, decode};
-use loopwarden::identity::Hash128;
-use loopwarden::limits::SWARM_STEPS_MAX;
 use loopwarden::policy::{Detector, Policy};
+use loopwarden::{config::policy::load_with_overrides, detect::Finding, identity::Hash128, limits::SWARM_STEPS_MAX};
 use loopwarden_lab::cases::SteppedLane;
 use serde_json::{Value, json};
 
-use crate::decode::record;
-use crate::golden::RULES;
-use crate::invariants::Invariant;
-use crate::random::Random;
+use crate::{decode::record, golden::RULES, invariants::Invariant, random::Random};
 
 /// 2026-01-01, a boundary of every fixed window.
 const START: i64 = 1_767_225_600_000;

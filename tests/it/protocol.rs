@@ -1,7 +1,6 @@
 //! Rules of the commit protocol that no outcome of a whole run would show: order within a commit, durability within a restore.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use loopwarden::event::{NextOffset, Stage, TaskId, partition_of};
 use loopwarden::log::embedded::{EmbeddedBroker, EmbeddedOptions, Feed};

@@ -1,8 +1,6 @@
 //! The restore machine, step by step: what it trusts, what it waits for, what it saves on the way.
 
-use std::cell::Cell;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{cell::Cell, sync::Arc, time::Duration};
 
 use loopwarden::event::{NextOffset, TaskId};
 use loopwarden::log::{Changelog, ChangelogRange, Flow, Log, LogError};

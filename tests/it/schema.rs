@@ -1,8 +1,7 @@
 //! The schemas of configuration and policy against what the program itself takes and refuses.
 #![expect(clippy::expect_used, reason = "a helper that panics fails its test")]
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 use jsonschema::Validator;
 use loopwarden::config::{Flag, Layers, config_schema, policy_schema};

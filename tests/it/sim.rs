@@ -1,8 +1,7 @@
 //! The whole runtime from a seed: processes, lanes, group, clock, faults at every step; then calm (T18). A seed twice is the same
 //! trace; every seed ends with the outcome of one lane without faults.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use loopwarden::policy::Policy;
 use loopwarden::task::{CommitTrigger, LaneSettings};

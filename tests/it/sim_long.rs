@@ -2,16 +2,11 @@
 //! uninterrupted run is made once. `LOOPWARDEN_SIM_FAULTS` says how many faults, `LOOPWARDEN_SIM_SECONDS` how long at most. A seed that
 //! ends otherwise is named with its plan; `make long-simulation` keeps what came of a run.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::{collections::BTreeMap, fmt::Write as _, path::Path, sync::Mutex};
 use std::{fs, thread};
 
-use loopwarden::clock;
-use loopwarden::clock::Stopwatch;
-use loopwarden::event::EventTime;
+use loopwarden::{clock, clock::Stopwatch, event::EventTime};
 use loopwarden_sim::{Fault, Step};
 
 use crate::sim::{Counts, Plan, simulate};

@@ -1,12 +1,10 @@
 //! A load that is not spread evenly: half of all events are of one session, nine of ten of one swarm. Memory stays within its bounds, and
 //! the others are told what they would be told alone.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use loopwarden::event::partition_of;
-use loopwarden::log::Partitions;
 use loopwarden::task::{CommitTrigger, LaneSettings};
+use loopwarden::{event::partition_of, log::Partitions};
 use loopwarden_sim::{MemoryConfig, MemoryTopic};
 use serde_json::Value;
 

@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use loopwarden::config::policy::load_with_overrides;
 use loopwarden::engine::{IdentityRecipe, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset};
 use loopwarden::event::{EventTime, Stage, TaskId, partition_of};
 use loopwarden::identity::{Hash128, hash_text};
-use loopwarden::log::Partitions;
-use loopwarden::policy::Policy;
 use loopwarden::store::report::{SwarmRecord, report_key, reset_key};
 use loopwarden::store::{KeyFamily, ScanFlow, StateKey, StateStore, swarm};
 use loopwarden::task::{CommitTrigger, LaneSettings, Stats};
+use loopwarden::{config::policy::load_with_overrides, log::Partitions, policy::Policy};
 use loopwarden_sim::{MemoryConfig, MemoryTopic};
 use serde_json::Value;
 

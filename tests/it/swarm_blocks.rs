@@ -2,8 +2,7 @@
 
 use loopwarden::engine::{IdentityRecipe, SwarmCallKey};
 use loopwarden::identity::{CallRules, Hash128};
-use loopwarden::store::report::report_key;
-use loopwarden::store::swarm;
+use loopwarden::{store::report::report_key, store::swarm};
 use loopwarden_sim::MemoryTopic;
 use serde_json::Value;
 

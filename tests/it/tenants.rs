@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use loopwarden::config::policy::load_with_overrides;
-use loopwarden::policy::Policy;
+use loopwarden::{config::policy::load_with_overrides, policy::Policy};
 use loopwarden_sim::{Fault, Faults, MemoryTopic, Step};
 
-use crate::golden::RULES;
-use crate::lane::TIMED;
 use crate::world::{TestWorld, config, header, outputs_by_task, session_task, settings};
+use crate::{golden::RULES, lane::TIMED};
 
 const START_MS: i64 = 1_795_291_200_000;
 

@@ -3,8 +3,7 @@
 //! [`TABLE`] is the one place where the layers are written down. A module that is not in it fails.
 #![expect(clippy::indexing_slicing, reason = "a scanner over text that is in the repository; a wrong index fails the test")]
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use crate::source::{after_bracket, code_only, files, paths, root, without_tests};
 

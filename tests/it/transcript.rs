@@ -8,10 +8,7 @@ use loopwarden::log::file::{FileInput, FileOptions, RecordedInput};
 use loopwarden::transcript::{Converter, Format, PIECE_BYTES_MAX};
 use serde_json::{Value, json};
 
-use crate::decode::record;
-use crate::fuzz::broken_of;
-use crate::random::Random;
-use crate::store::temp_dir::TempDir;
+use crate::{decode::record, fuzz::broken_of, random::Random, store::temp_dir::TempDir};
 
 /// Where a converted line stands in its topic, and how large it may be.
 fn meta() -> RecordMeta<'static> {

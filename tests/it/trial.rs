@@ -1,8 +1,6 @@
 //! What loops cost, and what a trial makes of it: over kills, on other processes, when the policy changes.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::thread;
+use std::{collections::BTreeMap, sync::Arc, thread};
 
 use loopwarden::config::policy::{load, load_with_overrides};
 use loopwarden::engine::{Cost, Effects, Input, Session, SessionEngine, SourcePosition, SubjectKey, TrialSums};
@@ -11,10 +9,8 @@ use loopwarden::policy::{Arm, Detector, Policy};
 use loopwarden::task::{CommitTrigger, Stats};
 use serde_json::{Value, json};
 
-use crate::decode::record;
-use crate::golden::RULES;
-use crate::random::Random;
 use crate::world::{Fed, TestWorld, config, feed, outputs_by_task, reference_under, settings};
+use crate::{decode::record, golden::RULES, random::Random};
 
 /// Sessions of the suite; `LOOPWARDEN_BILL_SESSIONS` says how many others.
 const SESSIONS: u64 = 10_000;

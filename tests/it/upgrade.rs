@@ -10,9 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use loopwarden::event::{Stage, TaskId, partition_of};
-use loopwarden::log::Partitions;
 use loopwarden::store::{Change, KeyFamily, Position, ScanFlow, StateKey, StateStore, migrate, state_hash};
-use loopwarden::task::CommitTrigger;
+use loopwarden::{log::Partitions, task::CommitTrigger};
 use loopwarden_sim::MemoryConfig;
 use serde_json::{Value, json};
 

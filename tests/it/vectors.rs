@@ -15,9 +15,7 @@
 mod story;
 mod value;
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use std::{collections::BTreeMap, fs, path::Path};
 
 use loopwarden::event::{Content, EventTime};
 use loopwarden::identity::canonical_text;

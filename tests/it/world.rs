@@ -1,23 +1,20 @@
 //! A small world for tests of the runtime: the broker in memory, lanes over it, one clock, and the oracles of the reliability tests.
 
 use crate::golden::RULES;
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::{cell::Cell, rc::Rc, time::Duration};
 
-use loopwarden::config::policy::load_with_overrides;
 use loopwarden::engine::{Effects, Input, Session, SessionEngine, SubjectKey, TimerKind};
 use loopwarden::event::{EventKind, NextOffset, Record, Stage, TaskId};
 use loopwarden::log::{Changelog, CommitOutcome, Flow, InputEnd, Log, LogError, LogEvent, Output, Partitions};
-use loopwarden::policy::Policy;
 use loopwarden::store::{
     Change, KeyFamily, LoadBatch, MemoryStore, Position, ScanFlow, StateKey, StateStore, StoreError, chain, state_hash,
 };
 use loopwarden::task::{
     Clock, CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, Machine, Order, Pace, ProcessMode, Turn,
 };
+use loopwarden::{config::policy::load_with_overrides, policy::Policy};
 use loopwarden_sim::{Faults, MemoryBroker, MemoryConfig, MemoryLog, MemoryRecord, MemoryTopic};
 
 pub(crate) const APP: &str = "loopwarden";

@@ -1,17 +1,15 @@
 //! A person answers a process with Kafka, by a link of a chat and over HTTP: the answer is an event of the topic, under the key of its session.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::{fs, net::TcpStream};
 
 use loopwarden::clock::Deadline;
 use serde_json::{Value, json};
 
-use crate::broker;
 use crate::receiver::{Receiver, Request, TAKES};
 use crate::run::{Running, Scratch, produce, with_tables};
-use crate::webhooks::loops;
 use crate::world::{PATIENCE, World};
+use crate::{broker, webhooks::loops};
 
 const PUBLIC: &str = "https://warden.example";
 

@@ -8,13 +8,10 @@
 //! stays under cargo's temporary directory until the next run. Its JVM is made to start fast; benchmarks give it other arguments with
 //! `KAFKA_BROKER_JAVA`, and other settings with `KAFKA_BROKER_PROPERTIES`.
 
-use std::io::Write;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 use std::{env, fs, io};
+use std::{io::Write, net::TcpListener, sync::OnceLock, time::Duration};
 
 use loopwarden::clock::Deadline;
 use rdkafka::ClientConfig;

@@ -1,18 +1,12 @@
 //! A cluster of three brokers, of which one after the other dies, and then all at once. Partitions and the coordinators of group and
 //! transactions find other leaders meanwhile; the auditor sees each output once.
 
-use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{fs, path::PathBuf, time::Duration};
 
 use loopwarden::clock::Deadline;
 use rdkafka::consumer::Consumer;
 
-use crate::broker;
-use crate::broker::Broker;
-use crate::fleet::Fleet;
-use crate::scenario::Scenario;
-use crate::world::World;
+use crate::{broker, broker::Broker, fleet::Fleet, scenario::Scenario, world::World};
 
 /// Three machines starting on one, a session of a broker, another leader for everything, a transaction that ran out.
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use loopwarden::clock::Deadline;
 use loopwarden::event::{NextOffset, partition_of};
-use loopwarden::limits;
-use loopwarden::log::kafka::KafkaLog;
 use loopwarden::log::{CommitOutcome, Destination, Flow, Headers, Log, LogEvent};
+use loopwarden::{clock::Deadline, limits, log::kafka::KafkaLog};
 
 use crate::broker;
 use crate::world::{PATIENCE, World, commit, committed, join, next, output, session, take};

@@ -1,8 +1,6 @@
 //! The contract of `Log`, clause by clause, on a real broker.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::{cell::Cell, collections::BTreeMap, rc::Rc};
 
 use loopwarden::event::{NextOffset, TaskId};
 use loopwarden::log::kafka::KafkaLog;
@@ -10,8 +8,7 @@ use loopwarden::log::{Log, Output, Partitions};
 
 use super::log_contract;
 use super::log_contract::{Feed, Seen, Transactional};
-use crate::broker;
-use crate::world::World;
+use crate::{broker, world::World};
 
 const PARTITIONS: Partitions = Partitions { session: 2, swarm: 2 };
 

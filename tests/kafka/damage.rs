@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use loopwarden::event::NextOffset;
-use rdkafka::TopicPartitionList;
 use rdkafka::admin::{AdminClient, AdminOptions};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::{TopicPartitionList, client::DefaultClientContext};
 
 use crate::bounded::{START_WAIT, bounded};
 use crate::broker;

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use loopwarden::clock::Deadline;
 use loopwarden::event::{NextOffset, Stage};
-use loopwarden::log::kafka::KafkaLog;
 use loopwarden::log::{Log, LogError, LogEvent};
-use rdkafka::ClientConfig;
+use loopwarden::{clock::Deadline, log::kafka::KafkaLog};
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::{ClientConfig, client::DefaultClientContext};
 
 use crate::broker;
 use crate::world::{PATIENCE, World, join, session, take};

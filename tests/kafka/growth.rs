@@ -1,9 +1,8 @@
 //! `topics grow`: sessions go on where they were, whatever interrupts it, and nothing is grown over that was not read.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Output, Stdio};
+use std::{collections::BTreeMap, fs};
 
 use loopwarden::clock::Deadline;
 use loopwarden::event::{NextOffset, Stage, partition_of};

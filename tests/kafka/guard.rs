@@ -1,17 +1,13 @@
 //! A guard beside an agent of a fleet: what the engine has decided is obeyed, and a broker that dies holds up nobody.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
+use std::{fs, net::TcpStream, time::Duration};
 use std::{io, thread};
 
-use loopwarden::clock::Deadline;
-use loopwarden::event::partition_of;
-use loopwarden::log::Destination;
+use loopwarden::{clock::Deadline, event::partition_of, log::Destination};
 use rdkafka::producer::BaseRecord;
 use serde_json::{Value, json};
 

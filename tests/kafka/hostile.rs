@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use loopwarden::clock::Deadline;
-use loopwarden::event::partition_of;
+use loopwarden::{clock::Deadline, event::partition_of};
 use serde_json::{Value, json};
 
 use crate::intake::{header, topic, write};

@@ -1,16 +1,11 @@
 //! Foreign topics on a real broker: their records become events by session, each once, whatever dies in between.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::process::Command;
-use std::time::Duration;
+use std::{fs, process::Command, time::Duration};
 
-use loopwarden::clock;
-use loopwarden::clock::Deadline;
-use loopwarden::event::EventTime;
 use loopwarden::log::kafka::admin::topics::{Admin, Purpose, TopicPlan};
-use loopwarden_sources::Sessions;
-use loopwarden_sources::otlp;
+use loopwarden::{clock, clock::Deadline, event::EventTime};
+use loopwarden_sources::{Sessions, otlp};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::{Value, json};

@@ -1,13 +1,11 @@
 //! An issuer of tokens: signs them with openssl, gives them over HTTPS to who has the right secret, and refuses or keeps silent when told to.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::{fs, net::TcpListener, thread};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};

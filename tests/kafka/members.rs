@@ -1,14 +1,10 @@
 //! Membership: who holds which task, and how it moves.
 
-use std::collections::BTreeSet;
-use std::sync::mpsc::sync_channel;
-use std::thread;
-use std::time::Duration;
+use std::{collections::BTreeSet, sync::mpsc::sync_channel, thread, time::Duration};
 
-use loopwarden::clock::Deadline;
 use loopwarden::event::{NextOffset, TaskId};
-use loopwarden::log::kafka::KafkaLog;
 use loopwarden::log::{CommitOutcome, Destination, Flow, Log, LogError, LogEvent};
+use loopwarden::{clock::Deadline, log::kafka::KafkaLog};
 
 use crate::proxy::{Action, CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, LIST_GROUPS, LIST_OFFSETS, Side};
 use crate::world::{PATIENCE, World, commit, committed, join, next, output, session, swarm, take};

@@ -1,13 +1,10 @@
 //! The real binary on a broker that wants tokens: from an issuer, from a file, ending while it runs, refused.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use loopwarden::clock;
-use loopwarden::clock::Deadline;
+use loopwarden::{clock, clock::Deadline};
 
 use crate::bounded::{START_WAIT, bounded};
 use crate::issuer::{CLIENT, CLIENT_SECRET, Issuer, Mood, TOKEN_USER, token};

@@ -1,16 +1,13 @@
 //! Real processes: stopped, joined, left, cut off, started for the first time. Whatever happens, the auditor sees each output once
 //! and the end is that of the uninterrupted run.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use loopwarden::clock::Deadline;
-use loopwarden::event::Stage;
+use loopwarden::{clock::Deadline, event::Stage};
 
-use crate::process::Process;
 use crate::proxy::{Action, END_TXN, INIT_PRODUCER_ID, Proxy, Side};
-use crate::scenario::Scenario;
 use crate::{broker, surface};
+use crate::{process::Process, scenario::Scenario};
 
 /// A session (10 s), an open transaction (10 s) and the broker's scans, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use loopwarden::clock::Deadline;
-use loopwarden::event::NextOffset;
 use loopwarden::log::kafka::{GroupProtocol, KafkaLog, KafkaOptions};
 use loopwarden::log::{Flow, Log, LogError, LogEvent};
+use loopwarden::{clock::Deadline, event::NextOffset};
 
 use crate::broker;
 use crate::members::{Lane, stalled, turn_until};

@@ -1,12 +1,9 @@
 //! A replay of a range of a topic: the same commands as the live run gave, id by id, and nothing written anywhere.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::{collections::BTreeMap, fs, time::Duration};
 
-use loopwarden::clock;
-use loopwarden::clock::Deadline;
+use loopwarden::{clock, clock::Deadline};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};

@@ -1,10 +1,8 @@
 //! What an operator resets: a session by an event, a task whose offsets somebody moved.
 
-use std::fs;
-use std::process::Output;
+use std::{fs, process::Output};
 
-use loopwarden::clock::Deadline;
-use loopwarden::event::NextOffset;
+use loopwarden::{clock::Deadline, event::NextOffset};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 use serde_json::Value;

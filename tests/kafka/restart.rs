@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use loopwarden::store::{Change, KeyFamily, Position, RocksOptions, RocksStore, StateKey, StateStore};
 
-use crate::broker;
-use crate::scenario::Scenario;
-use crate::world::session;
+use crate::{broker, scenario::Scenario, world::session};
 
 /// Session, transaction, the broker's scans, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use loopwarden::clock::Stopwatch;
-use loopwarden::event::NextOffset;
 use loopwarden::log::{Destination, Headers, Log, Output};
 use loopwarden::store::{
     Change, KeyFamily, MemoryStore, Position, RocksOptions, RocksStore, StateKey, StateStore, StoreOwner, state_hash,
 };
 use loopwarden::task::{LaneSettings, Leases, Restore, RestoreStep, SystemClock, Task};
+use loopwarden::{clock::Stopwatch, event::NextOffset};
 
 use crate::broker;
 use crate::world::{World, commit, session};

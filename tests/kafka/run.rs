@@ -1,9 +1,8 @@
 //! The real binary on a real broker: topics, run, events in, commands out, stop, go on; and input that is no event.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::{fs, path::PathBuf};
 
 use loopwarden::clock::Deadline;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};

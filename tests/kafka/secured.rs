@@ -1,21 +1,13 @@
 //! A broker with a listener for each kind of security and the authorizer on; certificates are made by openssl, permissions by one
 //! request in the broker's own protocol: its command line would cost a JVM for each.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::{collections::BTreeSet, fs, net::TcpStream, process::Command, sync::OnceLock, time::Duration};
 
 use loopwarden::clock::Deadline;
 
-use crate::broker;
-use crate::broker::Broker;
-use crate::issuer;
-use crate::world::PATIENCE;
+use crate::{broker, broker::Broker, issuer, world::PATIENCE};
 
 /// What a listener asks of its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,14 +1,10 @@
 //! The real binary on a broker that asks who it is and allows what `deploy/strimzi/user.yaml` says, and nothing else.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::{fs, path::PathBuf};
 
-use loopwarden::event::Stage;
-use loopwarden::log::kafka::KafkaOptions;
-use loopwarden::log::kafka::admin::topics as admin;
-use loopwarden::log::kafka::admin::topics::Admin;
+use loopwarden::{event::Stage, log::kafka::KafkaOptions, log::kafka::admin::topics as admin, log::kafka::admin::topics::Admin};
 use serde_json::Value;
 
 use crate::bounded::{START_WAIT, bounded};

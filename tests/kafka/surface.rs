@@ -1,16 +1,12 @@
 //! What people see of a process with Kafka: its last commands, a swarm, the lag, and that the lag comes down to nothing behind the
 //! markers of transactions.
 
-use std::cell::Cell;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::{cell::Cell, net::TcpStream, time::Duration};
 use std::{fs, thread};
 
-use loopwarden::clock;
-use loopwarden::clock::Deadline;
-use loopwarden::event::EventTime;
+use loopwarden::{clock, clock::Deadline, event::EventTime};
 use serde_json::Value;
 
 use crate::bounded::{START_WAIT, bounded};

@@ -1,19 +1,12 @@
 //! The whole pipeline on a real broker: processes of lanes, killed and replaced, and what their swarms are told.
 
-use std::io::Read;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{io::Read, path::Path, sync::Arc, time::Duration};
 
-use loopwarden::clock;
-use loopwarden::clock::Deadline;
-use loopwarden::engine::SessionEngine;
-use loopwarden::event::partition_of;
-use loopwarden::log::Log;
-use loopwarden::log::kafka::KafkaLog;
-use loopwarden::store::MemoryStore;
 use loopwarden::task::{Clock, CommitTrigger, Exit, Fleet, Lane, LaneSettings, Leases, ProcessMode, RestorePool, SystemClock};
+use loopwarden::{
+    clock, clock::Deadline, engine::SessionEngine, event::partition_of, log::Log, log::kafka::KafkaLog, store::MemoryStore,
+};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Headers;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};

@@ -1,17 +1,14 @@
 //! What a lane that died, or sleeps, left open: whoever has its tasks now ends it, and need not wait for a time-out (rule R9).
 
-use std::thread;
-use std::time::Duration;
+use std::{thread, time::Duration};
 
-use loopwarden::event::NextOffset;
-use loopwarden::log::kafka::KafkaLog;
 use loopwarden::log::{Changelog, CommitOutcome, Destination, Log, LogError};
+use loopwarden::{event::NextOffset, log::kafka::KafkaLog};
 
-use crate::process::Process;
 use crate::proxy::{Action, END_TXN, Proxy, Side};
-use crate::scenario::Scenario;
 use crate::world::{World, commit, committed, join, next, output, session};
 use crate::{broker, unknown};
+use crate::{process::Process, scenario::Scenario};
 
 /// Longer than a session, on a busy machine; the transactions of these tests last longer.
 const PATIENCE: Duration = Duration::from_secs(90);

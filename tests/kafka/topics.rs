@@ -1,12 +1,10 @@
 //! Topics: created as planned, checked against it, and the errors people see when something is missing.
 
-use loopwarden::event::Stage;
-use loopwarden::identity::hash_text;
-use loopwarden::log::kafka::admin::topics as admin;
 use loopwarden::log::kafka::admin::topics::{Admin, Created};
 use loopwarden::log::kafka::readers::range::{Bound, KafkaRange};
 use loopwarden::log::kafka::{KafkaLog, KafkaOptions};
 use loopwarden::log::{Flow, LogError, LogEvent};
+use loopwarden::{event::Stage, identity::hash_text, log::kafka::admin::topics as admin};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 

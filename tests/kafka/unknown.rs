@@ -2,14 +2,12 @@
 
 use std::sync::OnceLock;
 
-use loopwarden::event::NextOffset;
-use loopwarden::log::kafka::KafkaLog;
 use loopwarden::log::{CommitOutcome, Destination, Log};
+use loopwarden::{event::NextOffset, log::kafka::KafkaLog};
 
-use crate::broker;
-use crate::broker::Broker;
 use crate::proxy::{Action, END_TXN, Proxy, Side, TXN_OFFSET_COMMIT};
 use crate::world::{World, commit, committed, next, output, session};
+use crate::{broker, broker::Broker};
 
 /// The broker behind the proxy, shared by this file's tests: rules name the client they are about.
 pub(crate) fn proxied() -> Option<(&'static Proxy, String)> {

@@ -1,7 +1,6 @@
 //! Webhooks of a fleet: its processes share the commands of the topic, and each is delivered, whoever dies.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use loopwarden::clock::Deadline;
 use rdkafka::consumer::{BaseConsumer, Consumer};

@@ -1,18 +1,14 @@
 //! One test's part of the broker: topics of its own, lanes on them, and a reader that sees what everybody may see.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::{cell::Cell, collections::BTreeMap, time::Duration};
 
-use loopwarden::clock;
-use loopwarden::clock::Deadline;
 use loopwarden::event::{NextOffset, Stage, TaskId};
-use loopwarden::log::kafka::admin::topics as admin;
-use loopwarden::log::kafka::admin::topics::Admin;
 use loopwarden::log::kafka::{GroupProtocol, KafkaLog, KafkaOptions, NativeSettings, Security, Start, TopicNames};
 use loopwarden::log::{CommitOutcome, Destination, Flow, Log, LogEvent, Output};
-use loopwarden::store::StoreOwner;
+use loopwarden::{
+    clock, clock::Deadline, log::kafka::admin::topics as admin, log::kafka::admin::topics::Admin, store::StoreOwner,
+};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, Headers, OwnedHeaders};

@@ -7,10 +7,9 @@ use loopwarden_core::event::{NextOffset, Stage, TaskId, partition_of};
 use loopwarden_core::limits;
 use loopwarden_log::{ChangelogRange, Destination, InputNames, Output, Partitions};
 
-use crate::group::Group;
-use crate::partition::Partition;
 use crate::transaction::{Markers, Producer};
 use crate::{Faults, MemoryLog, MemoryRecord};
+use crate::{group::Group, partition::Partition};
 
 /// Topics of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

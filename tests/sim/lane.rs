@@ -1,16 +1,13 @@
 //! The log of one lane on the broker in memory.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use loopwarden_core::event::{EventTime, Header, NextOffset, Record, RecordMeta, RecordOffset, TaskId};
 use loopwarden_log::{Changelog, CommitOutcome, Destination, Flow, InputEnd, Log, LogError, LogEvent, Output};
 
-use crate::broker::State;
-use crate::changelog::MemoryChangelog;
-use crate::group::Answer;
 use crate::transaction::{Markers, Refused};
 use crate::{Fault, MemoryBroker, MemoryRecord, MemoryTopic, Step};
+use crate::{broker::State, changelog::MemoryChangelog, group::Answer};
 
 /// How long a lag lasts that a fault has made. Milliseconds.
 const LAG_MS: i64 = 3_000;

@@ -1,10 +1,9 @@
 //! `budget`: a session has used up what it may use. Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, Quantity, loop_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::step::Step;
 use crate::detect::text::{Advice, CommandText, TextContext};
+use crate::detect::{detector::Detector, steps::step::Step};
 use crate::event::{Event, EventTime};
 use crate::identity::{Hash64, hash_text};
 use crate::limits::BUDGET_TOOLS_MAX;

@@ -1,15 +1,13 @@
 //! `call_rate`: too many equal calls in a sliding window (IronCurtain's circuit breaker). Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, halves, loop_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::history::History;
-use crate::detect::steps::pace::is_parallel;
 use crate::detect::steps::step::{Flags, Step};
 use crate::detect::swarm_repeat::{COUNTED, Counted};
 use crate::detect::text::{CommandText, TextContext};
-use crate::detect::weights::evidence::Marks;
-use crate::detect::weights::news;
+use crate::detect::{
+    detector::Detector, steps::history::History, steps::pace::is_parallel, weights::evidence::Marks, weights::news,
+};
 use crate::event::EventTime;
 use crate::setting::{
     BlockScope, Key, Kind, MODE, Mode, Needs, SharedSettings, Table, ToolPolicy, count, millis, one_of, settings,

@@ -1,12 +1,10 @@
 //! `cycle`: the same calls in turn, by an agent of whose answers nothing is known. Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, halves, loop_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::history::History;
-use crate::detect::steps::pace::is_parallel;
 use crate::detect::steps::step::{Flags, Step};
 use crate::detect::text::{CommandText, TextContext};
+use crate::detect::{detector::Detector, steps::history::History, steps::pace::is_parallel};
 use crate::setting::{MODE, Mode, ToolPolicy, count, settings, steps};
 
 /// Calls of a round at most.

@@ -1,7 +1,6 @@
 //! What a detector has found, and which loop it means.
 
-use crate::detect::detector::Detector;
-use crate::detect::reference::category::Category;
+use crate::detect::{detector::Detector, reference::category::Category};
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128};
 use crate::setting::{BlockScope, Mode};

@@ -1,15 +1,11 @@
 //! `no_news`: by the score, step after step brings nothing that was not known, whatever is called. Page `detection`.
 
-use crate::detect::detector::Detector;
-use crate::detect::finding::Finding;
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::history::History;
-use crate::detect::steps::step::Step;
-use crate::detect::steps::tally::Tally;
 use crate::detect::text::{CommandText, TextContext};
-use crate::detect::weights::evidence::Marks;
-use crate::detect::weights::news;
-use crate::detect::weights::score;
+use crate::detect::{
+    detector::Detector, finding::Finding, steps::history::History, steps::step::Step, steps::tally::Tally,
+    weights::evidence::Marks, weights::news, weights::score,
+};
 use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, settings};
 
 settings! {

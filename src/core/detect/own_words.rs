@@ -2,13 +2,11 @@
 
 use std::collections::VecDeque;
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::history::History;
-use crate::detect::steps::tally::Tally;
 use crate::detect::text::{CommandText, TextContext};
 use crate::detect::weights::news::{self, ALIKE_PERCENT};
+use crate::detect::{detector::Detector, steps::history::History, steps::tally::Tally};
 use crate::event::Message;
 use crate::identity::{Sketch, repeated_run, sketch_message};
 use crate::limits::OWN_TEXTS_MAX;

@@ -1,10 +1,7 @@
 //! What every detector has in its own file, and the registry asks for: what it looks for, its common settings, what it reads, its texts.
 
-use crate::detect::detector::Detector;
-use crate::detect::finding::Finding;
-use crate::detect::steps::step::Step;
-use crate::detect::steps::tally::Tally;
 use crate::detect::text::{CommandText, TextContext};
+use crate::detect::{detector::Detector, finding::Finding, steps::step::Step, steps::tally::Tally};
 use crate::identity::Hash64;
 use crate::setting::{BlockScope, Mode, Needs, SharedSettings, ToolPolicy};
 

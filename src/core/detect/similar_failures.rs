@@ -1,14 +1,11 @@
 //! `similar_failures`: by the score, calls fail alike, however they are varied. Page `detection`.
 
-use crate::detect::detector::Detector;
-use crate::detect::finding::Finding;
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::history::History;
-use crate::detect::steps::step::Step;
-use crate::detect::steps::tally::Tally;
 use crate::detect::text::{CommandText, TextContext};
 use crate::detect::weights::news::{self, Turns, fails_alike};
-use crate::detect::weights::score;
+use crate::detect::{
+    detector::Detector, finding::Finding, steps::history::History, steps::step::Step, steps::tally::Tally, weights::score,
+};
 use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, settings};
 
 settings! {

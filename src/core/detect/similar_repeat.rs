@@ -1,14 +1,10 @@
 //! `similar_repeat`: by the score, one call, or nearly the same one, goes round. Page `detection`.
 
-use crate::detect::detector::Detector;
-use crate::detect::finding::Finding;
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::history::History;
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::steps::tally::Tally;
 use crate::detect::text::{CommandText, TextContext};
 use crate::detect::weights::news::{self, Likeness, Turns, differs_in_numbers, is_answered_alike, likeness};
-use crate::detect::weights::score;
+use crate::detect::{detector::Detector, finding::Finding, steps::history::History, steps::tally::Tally, weights::score};
 use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, settings};
 
 settings! {

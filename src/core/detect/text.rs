@@ -1,8 +1,7 @@
 //! The text of a command, and what detectors make it from. A text names the tool, counts and argument *names*, never values or results:
 //! text from a tool's output in a message to a model is a prompt-injection path. A text never claims more than was counted.
 
-use crate::detect::finding::Finding;
-use crate::detect::steps::step::Flags;
+use crate::detect::{finding::Finding, steps::step::Flags};
 
 /// What a text may use. Names in it are safe to print.
 #[derive(Debug, Clone, Copy)]

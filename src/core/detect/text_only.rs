@@ -1,10 +1,9 @@
 //! `text_only`: the agent talks and calls nothing (attocode's summary loop). Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::tally::Tally;
 use crate::detect::text::{CommandText, TextContext};
+use crate::detect::{detector::Detector, steps::tally::Tally};
 use crate::identity::Hash64;
 use crate::setting::{MODE, Mode, count, millis, settings};
 

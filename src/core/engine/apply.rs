@@ -2,23 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::engine::context::Context;
-use crate::engine::deciding::decide::decide;
-use crate::engine::due;
-use crate::engine::effects::Effects;
 use crate::engine::input::{Input, SourcePosition};
 use crate::engine::observe::{Recorded, observe};
-use crate::engine::publishing::command::ReasonCode;
-use crate::engine::publishing::publish::publish;
 use crate::engine::recording::lifecycle::{drop_expired, note_world, remember, reset, reset_at, unblock_on_policy_change};
 use crate::engine::recording::record::{note_findings, record, turn_has_ended};
 use crate::engine::recording::uses::{Did, count_uses};
 use crate::engine::session::{Head, Session};
 use crate::engine::spending::{note_cost, note_counted};
-use crate::engine::subject::SubjectKey;
-use crate::engine::timer::TimerKind;
 use crate::engine::tree::{self, Tree};
-use crate::engine::watching::watch;
+use crate::engine::{
+    context::Context, deciding::decide::decide, due, effects::Effects, publishing::command::ReasonCode,
+    publishing::publish::publish, subject::SubjectKey, timer::TimerKind, watching::watch,
+};
 use crate::event::{Event, EventKind, EventTime};
 use crate::identity::{Hash64, hash_text};
 use crate::policy::Policy;

@@ -1,9 +1,7 @@
 //! What is known of the event that is decided about.
 
 use crate::engine::effects::{RecipeForm, SwarmCall, SwarmCallKey};
-use crate::engine::input::SourcePosition;
-use crate::engine::publishing::command::Origin;
-use crate::engine::subject::SubjectKey;
+use crate::engine::{input::SourcePosition, publishing::command::Origin, subject::SubjectKey};
 use crate::event::{Event, EventTime};
 use crate::identity::Hash64;
 use crate::policy::{Evaluate, Policy};

@@ -1,11 +1,8 @@
 //! The timers of a session: idleness, calls that never return, verdicts that expire (rules I3 to I5).
 
 use crate::detect::Flags;
-use crate::engine::effects::Effects;
-use crate::engine::marks::Mark;
 use crate::engine::recording::lifecycle::{drop_expired, forget};
-use crate::engine::session::Session;
-use crate::engine::timer::TimerKind;
+use crate::engine::{effects::Effects, marks::Mark, session::Session, timer::TimerKind};
 use crate::event::EventTime;
 use crate::policy::Policy;
 

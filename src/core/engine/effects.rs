@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use crate::detect::{Brief, Finding, Flags, Measured, Step};
-use crate::engine::cost::Spending;
-use crate::engine::marks::Mark;
 use crate::engine::publishing::command::{Command, IdentityRecipe};
 use crate::engine::subject::{Group, GroupKind, SubjectKey};
-use crate::engine::timer::TimerChange;
-use crate::engine::watched::WatchedAgent;
+use crate::engine::{cost::Spending, marks::Mark, timer::TimerChange, watched::WatchedAgent};
 use crate::event::{Ack, EventTime};
 use crate::identity::Hash128;
 use crate::policy::{Detector, Per, Policy, Used};

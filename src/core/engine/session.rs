@@ -5,12 +5,11 @@ use std::collections::VecDeque;
 use crate::detect::{History, Streaks};
 use crate::engine::cost::{OpenCost, OpenCosts};
 use crate::engine::deciding::episode::{Episode, Track};
-use crate::engine::exemptions::Exemptions;
-use crate::engine::publishing::command::Verdict;
-use crate::engine::publishing::verdicts::Verdicts;
 use crate::engine::timer::{TimerChange, TimerKind, TimerTable};
 use crate::engine::tree::{Tree, trees_of};
-use crate::engine::watched::WatchedAgent;
+use crate::engine::{
+    exemptions::Exemptions, publishing::command::Verdict, publishing::verdicts::Verdicts, watched::WatchedAgent,
+};
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128, Sketch, hash_text};
 use crate::policy::Detector;

@@ -2,11 +2,8 @@
 //! costs once, so what loops cost is never above what their session did.
 
 use crate::detect::{Flags, Step};
-use crate::engine::context::Context;
 use crate::engine::cost::{Cost, OpenCost};
-use crate::engine::effects::Effects;
-use crate::engine::observe::Recorded;
-use crate::engine::session::Session;
+use crate::engine::{context::Context, effects::Effects, observe::Recorded, session::Session};
 use crate::event::{EventKind, Role};
 
 /// Notes what a recorded event has cost. `next` is the number of the next call before it.

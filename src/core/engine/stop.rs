@@ -5,10 +5,8 @@
 use std::collections::VecDeque;
 
 use crate::detect::Advice;
-use crate::engine::input::SourcePosition;
 use crate::engine::publishing::command::{Action, Command, CommandId, Fact, Origin, ReasonCode, Scope, ScopeKind};
-use crate::engine::recording::lifecycle::remember;
-use crate::engine::subject::SubjectKey;
+use crate::engine::{input::SourcePosition, recording::lifecycle::remember, subject::SubjectKey};
 use crate::event::{ACTOR, Event, EventKind, EventTime, StopScope};
 use crate::identity::{Hash64, hash_text};
 use crate::limits::STOP_REMEMBERED_MS;

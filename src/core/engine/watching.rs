@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::detect::weights::news::brings_news;
 use crate::detect::{Finding, Flags, History};
-use crate::engine::effects::Effects;
 use crate::engine::publishing::command::{Action, ReasonCode};
-use crate::engine::session::Session;
 use crate::engine::watched::{Watch, WatchedAgent};
+use crate::engine::{effects::Effects, session::Session};
 use crate::policy::{Arm, Detector};
 
 /// So many calls in a row without a finding have left the loop.

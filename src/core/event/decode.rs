@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::event::field::Cuts;
-use crate::event::wire::Wire;
 use crate::event::{
     Ack, Call, CallResult, Content, Event, EventKind, EventTime, MAIN_AGENT, Message, Outcome, Reason, Record, RecordMeta,
     Rejected, ResetScope, Role, StopScope, answer, field, json, part, stop,
 };
+use crate::event::{field::Cuts, wire::Wire};
 use crate::limits::{DESCRIPTION_CHARS_MAX, FUTURE_MS_MAX, STATE_CHARS_MAX, TEXT_CHARS_MAX};
 
 /// What `kind` may say.

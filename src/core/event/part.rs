@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::event::field::Cuts;
-use crate::event::wire::Raw;
 use crate::event::{Reason, Rejected, Usage, field, json};
+use crate::event::{field::Cuts, wire::Raw};
 use crate::limits::{COST_USD_MAX, ERROR_CHARS_MAX, LABEL_KEY_CHARS_MAX, LABEL_VALUE_CHARS_MAX, LABELS_MAX, NAME_CHARS_MAX};
 
 type Labels<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;

@@ -4,8 +4,7 @@
 //! It says yes or no. Why not is found out afterwards by slower means (`json::faults`, `json::is_valid`), since what is refused is
 //! rare; a test holds the two against each other.
 
-use std::borrow::Cow;
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use crate::event::blocks::{self, BLOCK, bits};
 use crate::event::json;

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::event::part::AgentPart;
-use crate::event::wire::Wire;
 use crate::event::{EventTime, Reason, RecordMeta, Rejected, field};
+use crate::event::{part::AgentPart, wire::Wire};
 use crate::limits::{FUTURE_MS_MAX, STOP_MS_MAX, STOP_REASON_CHARS_MAX};
 
 /// Label of an event that names who acts; commands carry it.

@@ -1,7 +1,6 @@
 //! Identity of a whole call: tool and canonical arguments.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use crate::identity::arguments::{Arguments, holds};
 use crate::identity::hash::{Digest, hash_parts};

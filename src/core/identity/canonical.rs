@@ -4,14 +4,12 @@
 //! double, as ECMAScript prints them. Two deviations, so that no two values become one: integers keep their digits however
 //! large they are, and numbers beyond the range of a double stay as written.
 
-use std::borrow::Cow;
-use std::cmp::Ordering;
+use std::{borrow::Cow, cmp::Ordering};
 
 use smallvec::SmallVec;
 
 use crate::event::json;
-use crate::identity::hash::Digest;
-use crate::identity::number;
+use crate::identity::{hash::Digest, number};
 
 /// Recursion stops here. `decode` and `Content::view` let nothing deeper than `JSON_DEPTH_MAX` through; what comes by another
 /// way is copied as it stands.

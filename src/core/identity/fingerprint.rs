@@ -1,7 +1,6 @@
 //! The coarse identity of a call: its target (attocode).
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use crate::identity::arguments::{Arguments, holds};
 use crate::identity::hash::{Digest, hash_parts};
@@ -69,10 +68,7 @@ fn coarse<'a>(args: &'a Arguments<'_>, read: Option<&'a str>, rules: &Fingerprin
 mod tests {
     use super::{FingerprintRules, fingerprint, fingerprint_text};
     use crate::event::Content;
-    use crate::identity::arguments::Arguments;
-    use crate::identity::hash::hash_text;
-    use crate::identity::phrases::Phrases;
-    use crate::identity::shell::ShellRules;
+    use crate::identity::{arguments::Arguments, hash::hash_text, phrases::Phrases, shell::ShellRules};
 
     fn rules() -> FingerprintRules {
         let names = |list: &[&str]| -> Vec<String> { list.iter().map(ToString::to_string).collect() };

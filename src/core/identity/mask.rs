@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use regex::bytes::{Captures, Regex, RegexBuilder};
 
-use crate::identity::scanner;
-use crate::identity::scanner::is_behind_point;
+use crate::identity::{scanner, scanner::is_behind_point};
 use crate::limits::REGEX_BYTES_MAX;
 
 /// Ids that are one word. This mask takes no digits behind a decimal point, which no pattern can express: `0.69314718` is what an agent has measured.

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::identity::arguments::Arguments;
 use crate::identity::call::{CallRules, args_identity, call_identity};
 use crate::identity::fingerprint::{FingerprintRules, fingerprint};
-use crate::identity::hash::Hash128;
+use crate::identity::{arguments::Arguments, hash::Hash128};
 
 /// How a worker recomputes the fingerprint of a scope (`command.v1.schema.json`). The lists are shared: each report and each command
 /// of a policy holds the same.

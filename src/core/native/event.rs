@@ -167,8 +167,7 @@ pub fn is_native(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-    use serde_json::value::RawValue;
+    use serde_json::{Value, value::RawValue};
 
     use super::*;
     use crate::event::{Event, EventKind, EventTime, RecordMeta, decode};

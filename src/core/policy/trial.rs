@@ -3,8 +3,7 @@
 
 use crate::identity::hash_parts;
 use crate::limits::{POLICY_LIST_MAX, TRIAL_TEXT_CHARS_MAX};
-use crate::policy::Detector;
-use crate::policy::detectors::detectors_of;
+use crate::policy::{Detector, detectors::detectors_of};
 use crate::setting::{Kind, Share, Table};
 
 /// Settings of `[trial]`: which sessions are only watched, and which are sent other words.

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::identity::MaskSet;
-use crate::setting::check::Check;
-use crate::setting::value::Value;
+use crate::setting::{check::Check, value::Value};
 
 static NO_KEYS: BTreeMap<String, Value> = BTreeMap::new();
 

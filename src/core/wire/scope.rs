@@ -1,7 +1,6 @@
 //! Whom and which calls a command or a verdict binds.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 

@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::table::lru::LruMap;
-use crate::wire::verdict::Verdict;
+use crate::{table::lru::LruMap, wire::verdict::Verdict};
 
 /// How long an answer may be under way. Milliseconds.
 pub(crate) const LEASE_MS: i64 = 60_000;
@@ -167,8 +166,7 @@ impl AgentNudges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::verdict::read_command;
-    use crate::wire::verdict::tests::command;
+    use crate::{wire::verdict::read_command, wire::verdict::tests::command};
 
     fn nudge(id: &str) -> Verdict {
         read_command(command(id, "nudge", 1).to_string().as_bytes()).unwrap().verdict.unwrap()

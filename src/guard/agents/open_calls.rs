@@ -2,8 +2,7 @@
 
 use loopwarden_core::identity::{Hash128, base32, hash_parts};
 
-use crate::table::lru::LruMap;
-use crate::table::matching::CallKey;
+use crate::{table::lru::LruMap, table::matching::CallKey};
 
 /// A call that is open for longer has no result any more; as the policy's default of `open_call_ms`. Milliseconds.
 pub(crate) const OPEN_MS_MAX: i64 = 600_000;

@@ -2,8 +2,7 @@
 
 use loopwarden_core::identity::Hash128;
 
-use crate::table::lru::LruMap;
-use crate::table::matching::CallKey;
+use crate::{table::lru::LruMap, table::matching::CallKey};
 
 /// How long an echo is expected. Milliseconds.
 pub(crate) const ECHO_MS: i64 = 60_000;

@@ -1,15 +1,11 @@
 //! Verdicts that bind a swarm, the fleet or any other group: those of one call are found by its fingerprint, since there may be thousands.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use loopwarden_core::engine::ScopeKind;
-use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Hash128, IdentityRecipe};
+use loopwarden_core::{engine::ScopeKind, event::EventTime};
 
-use crate::agents::agent::Agent;
-use crate::table::matching::Call;
-use crate::wire::verdict::Verdict;
+use crate::{agents::agent::Agent, table::matching::Call, wire::verdict::Verdict};
 
 /// Which calls a fingerprint is made of, and how.
 type Form = (Option<String>, IdentityRecipe);

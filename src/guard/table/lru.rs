@@ -1,8 +1,7 @@
 //! A map of agents that is bounded: when it is full, the sixteenth part leaves that was touched longest ago. Of tenants that have more than an
 //! equal share of it, where they can give so much: one that makes up agents pushes out its own.
 
-use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::{borrow::Borrow, collections::BTreeMap};
 
 use loopwarden_core::engine::SEPARATOR;
 

@@ -2,9 +2,8 @@
 
 use std::cell::RefCell;
 
-use loopwarden_core::engine::Scope;
-use loopwarden_core::event::Content;
 use loopwarden_core::identity::{Arguments, CallRules, Hash128, IdentityRecipe, call_identity};
+use loopwarden_core::{engine::Scope, event::Content};
 
 /// Recipes whose fingerprints of one call are remembered: commands of one policy name few.
 const REMEMBERED: usize = 16;

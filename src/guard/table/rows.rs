@@ -4,22 +4,15 @@
 //! subject (`epoch`, `seq`) changes nothing. When there are too many subjects, those leave first that the tenant with the most of them
 //! holds, and what left is known to be missing.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::sync::Arc;
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use loopwarden_core::engine::{ScopeKind, SubjectKey, joined};
-use loopwarden_core::event::EventTime;
-use loopwarden_core::limits::ACTIVE_VERDICTS_MAX;
+use loopwarden_core::{event::EventTime, limits::ACTIVE_VERDICTS_MAX};
 
-use crate::agents::agent::Agent;
-use crate::table::groups;
-use crate::table::lost::Lost;
-use crate::table::matching::Call;
 use crate::table::place::{Owner, beginning_of, place_of, tenant_of};
-use crate::table::shares;
 use crate::table::shares::{Measure, Shares};
 use crate::wire::verdict::{CommandUpdate, RowUpdate, Verdict};
+use crate::{agents::agent::Agent, table::groups, table::lost::Lost, table::matching::Call, table::shares};
 
 /// Subjects that are held, of all tenants.
 pub(crate) const SUBJECTS_MAX: usize = 65_536;

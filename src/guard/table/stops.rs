@@ -1,7 +1,6 @@
 //! Whom operators stop. Apart from all that detectors place: nothing that tenants bring about pushes one out.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use loopwarden_core::engine::SubjectKey;
 use loopwarden_core::event::{EventTime, StopScope};

@@ -1,8 +1,7 @@
 //! What the growth of the input does to the brokers: a producer of its own for changes of changelogs, more partitions, a look at what
 //! nobody has read yet.
 
-use std::thread;
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use loopwarden_core::event::{Stage, TaskId};
 use loopwarden_core::limits;
@@ -11,12 +10,9 @@ use loopwarden_log::{Flow, LogError};
 use rdkafka::Offset;
 use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 
-use crate::admin::operator::Operator;
-use crate::admin::topics::Admin;
-use crate::client::context::PlainContext;
-use crate::client::settings::KafkaOptions;
 use crate::client::{bearer, fate, identity, settings};
 use crate::readers::reader::{Drained, Reader};
+use crate::{admin::operator::Operator, admin::topics::Admin, client::context::PlainContext, client::settings::KafkaOptions};
 
 /// Name of its producer, in the place of a process's: two growths fence each other.
 const INSTANCE: &str = "growth";

@@ -4,12 +4,10 @@ use loopwarden_core::event::{NextOffset, Stage, TaskId};
 use loopwarden_core::limits;
 use loopwarden_log::{Changelog, Flow, LogError, Partitions};
 
-use crate::client::fate;
-use crate::client::settings::KafkaOptions;
-use crate::producers::writer::Writer;
-use crate::readers::changelog::KafkaChangelog;
-use crate::readers::reader::Reader;
-use crate::topics::Topics;
+use crate::{
+    client::fate, client::settings::KafkaOptions, producers::writer::Writer, readers::changelog::KafkaChangelog,
+    readers::reader::Reader, topics::Topics,
+};
 
 /// Keys that are read before they are deleted.
 const KEYS: usize = 10_000;

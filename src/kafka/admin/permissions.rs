@@ -1,21 +1,17 @@
 //! Which permissions this identity lacks, found by trying. Nothing is written and no group is joined.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use loopwarden_core::event::Stage;
-use loopwarden_core::limits;
-use loopwarden_log::LogError;
-use loopwarden_log::clock::Deadline;
+use loopwarden_core::{event::Stage, limits};
+use loopwarden_log::{LogError, clock::Deadline};
 use rdkafka::consumer::Consumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 
-use crate::client::settings::KafkaOptions;
 use crate::client::{fate, settings};
-use crate::producers::transactional::LaneProducer;
-use crate::producers::writer::Writer;
-use crate::readers::reader::Reader;
+use crate::{
+    client::settings::KafkaOptions, producers::transactional::LaneProducer, producers::writer::Writer, readers::reader::Reader,
+};
 
 /// One wait of a read.
 const TURN: Duration = Duration::from_millis(100);

@@ -2,8 +2,7 @@
 
 use loopwarden_core::event::Stage;
 
-use crate::client::fate;
-use crate::client::settings::KafkaOptions;
+use crate::{client::fate, client::settings::KafkaOptions};
 
 /// Partitions of the event topic where nobody said: a power of two hardly helps, many divisors do.
 pub const PARTITIONS_DEFAULT: u32 = 24;

@@ -1,32 +1,21 @@
 //! A client that makes topics, describes them and compares them with their plans.
 
-use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread;
-use std::thread::Thread;
-use std::time::Duration;
+use std::{pin::pin, sync::Arc, thread, thread::Thread, time::Duration};
 
 use loopwarden_core::limits;
-use loopwarden_log::LogError;
-use loopwarden_log::clock::Deadline;
+use loopwarden_log::{LogError, clock::Deadline};
 use loopwarden_token::Tokens;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication};
-use rdkafka::consumer::Consumer;
-use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::metadata::Metadata;
-use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{Offset, TopicPartitionList};
+use rdkafka::{consumer::Consumer, error::RDKafkaErrorCode, metadata::Metadata, types::RDKafkaRespErr};
 
 pub use crate::admin::plan::{
     PARTITIONS_DEFAULT, Purpose, REPLICATION_DEFAULT, Severity, TopicFacts, TopicPlan, TopicProblem, compare, plan,
 };
 use crate::admin::plan::{missing, uneven};
-use crate::client::context::PlainContext;
-use crate::client::settings::KafkaOptions;
 use crate::client::{bearer, fate, identity, settings};
-use crate::readers::reader::Reader;
-use crate::topics::similar;
+use crate::{client::context::PlainContext, client::settings::KafkaOptions, readers::reader::Reader, topics::similar};
 
 /// Between two questions whether a new topic is known.
 const ASK_AGAIN: Duration = Duration::from_millis(20);

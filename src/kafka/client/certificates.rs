@@ -1,18 +1,12 @@
 //! The files of TLS. librdkafka reads them when a client is made: a new certificate needs new clients.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf, time::Duration};
 
 use loopwarden_core::limits;
-use loopwarden_log::LogError;
-use loopwarden_log::clock::Deadline;
-use rdkafka::ClientContext;
-use rdkafka::client::Client;
+use loopwarden_log::{LogError, clock::Deadline};
+use rdkafka::{ClientContext, client::Client};
 
-use crate::client::fate;
-use crate::client::settings::Security;
+use crate::{client::fate, client::settings::Security};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(2);

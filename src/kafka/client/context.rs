@@ -1,25 +1,18 @@
 //! What the clients call back: log lines, errors, statistics, delivery reports.
 
-use std::collections::BTreeMap;
-use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::Thread;
+use std::{collections::BTreeMap, error::Error, thread::Thread};
 
 use loopwarden_token::Tokens;
-use rdkafka::client::OAuthToken;
-use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::DeliveryResult;
-use rdkafka::producer::ProducerContext;
-use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientContext, Message, Statistics, TopicPartitionList};
+use rdkafka::{
+    client::OAuthToken, config::RDKafkaLogLevel, message::DeliveryResult, producer::ProducerContext, types::RDKafkaRespErr,
+};
 
-use crate::client::answers::Answers;
-use crate::client::bearer;
-use crate::client::standstill::Standstill;
-use crate::member::rebalance::Rebalances;
+use crate::{client::answers::Answers, client::bearer, client::standstill::Standstill, member::rebalance::Rebalances};
 
 fn forward(level: RDKafkaLogLevel, facility: &str, line: &str) {
     match level {

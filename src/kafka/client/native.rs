@@ -6,10 +6,7 @@
 use std::ffi::{CStr, CString};
 use std::ptr;
 
-use rdkafka::ClientContext;
-use rdkafka::bindings::rd_kafka_oauthbearer_set_token;
-use rdkafka::client::Client;
-use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{ClientContext, bindings::rd_kafka_oauthbearer_set_token, client::Client, types::RDKafkaRespErr};
 
 /// Longest text of an error. Bytes.
 const ERROR_BYTES: usize = 512;

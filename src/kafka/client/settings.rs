@@ -1,16 +1,11 @@
 //! What the Kafka log is told, and the librdkafka settings that follow from it: one table, a reason each.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use loopwarden_core::event::Stage;
 pub use loopwarden_settings::{GroupProtocol, Start};
 use loopwarden_token::Tokens;
-use rdkafka::ClientConfig;
-use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::error::KafkaError;
+use rdkafka::{ClientConfig, config::RDKafkaLogLevel, error::KafkaError};
 
 /// Names of the topics that people know. The internal ones follow from the application's name.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! The consumer of a lane: many records per poll, an event about the assignment at a time, every answer given by the lane.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::thread;
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use loopwarden_core::event::{NextOffset, Record, TaskId};
 use loopwarden_core::limits;
@@ -17,8 +16,7 @@ use crate::client::context::{ConsumerSide, Extent};
 use crate::client::message::{hand_over, weight};
 use crate::client::settings::{GroupProtocol, KafkaOptions};
 use crate::client::{bearer, fate, identity, settings};
-use crate::member::rebalance::Kind;
-use crate::topics::Topics;
+use crate::{member::rebalance::Kind, topics::Topics};
 
 /// Between two tries of a seek that came before the partition's fetcher.
 const SEEK_AGAIN: Duration = Duration::from_millis(5);

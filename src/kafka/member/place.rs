@@ -6,12 +6,9 @@
 use std::time::Duration;
 
 use loopwarden_core::limits;
-use loopwarden_log::LogError;
-use loopwarden_log::clock::Deadline;
+use loopwarden_log::{LogError, clock::Deadline};
 
-use crate::client::settings;
-use crate::client::settings::KafkaOptions;
-use crate::readers::reader::Reader;
+use crate::{client::settings, client::settings::KafkaOptions, readers::reader::Reader};
 
 /// Watches a place that the lane has given up. The lane asks again and again between its turns: brokers may be away for longer than it
 /// may be silent.

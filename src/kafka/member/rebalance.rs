@@ -10,9 +10,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
-use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{TopicPartitionList, types::RDKafkaRespErr};
 
 /// What happened to the assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,23 +1,19 @@
 //! The transactional producer of a lane: one commit is begin, send, offsets, drain, commit (page `commit`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::thread;
-use std::time::Duration;
+use std::{thread, time::Duration};
 
-use loopwarden_core::event::TaskId;
-use loopwarden_core::limits;
+use loopwarden_core::{event::TaskId, limits};
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::{CommitOutcome, CommitSteps, Destination, LogError, Output};
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
+use rdkafka::{TopicPartitionList, consumer::ConsumerGroupMetadata};
 
 use crate::client::context::{LaneContext, Ticket};
-use crate::client::settings::KafkaOptions;
 use crate::client::{fate, identity, settings};
-use crate::topics::Topics;
+use crate::{client::settings::KafkaOptions, topics::Topics};
 
 /// What a commit came to.
 pub(crate) struct Ended {

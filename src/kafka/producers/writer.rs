@@ -1,21 +1,16 @@
 //! Writers outside of any lane: each record once and in order, no transaction.
 
-use std::collections::BTreeMap;
-use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::{collections::BTreeMap, error::Error, thread, time::Duration};
 
 use loopwarden_core::limits;
-use loopwarden_log::LogError;
-use loopwarden_log::clock::Deadline;
+use loopwarden_log::{LogError, clock::Deadline};
 use loopwarden_token::Tokens;
-use rdkafka::client::OAuthToken;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
 use rdkafka::{ClientConfig, ClientContext, Message};
+use rdkafka::{client::OAuthToken, message::DeliveryResult};
 
 use crate::client::settings::KafkaOptions;
 use crate::client::{bearer, fate, settings};

@@ -10,11 +10,10 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, Producer};
 
 use crate::client::certificates::{Certificates, expect_let_in};
-use crate::client::context::PlainContext;
 use crate::client::settings::{KafkaOptions, Start};
 use crate::client::{bearer, fate, identity, settings};
 use crate::readers::reader::{Drained, Reader};
-use crate::topics::Topics;
+use crate::{client::context::PlainContext, topics::Topics};
 
 /// Reads with the group's id, but never joins it. Clients are made when they are first needed.
 pub struct KafkaChangelog {

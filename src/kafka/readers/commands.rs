@@ -8,15 +8,12 @@ use std::time::Duration;
 use loopwarden_core::limits;
 use loopwarden_log::{Destination, Headers, LogError, Output};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::error::KafkaError;
-use rdkafka::message::BorrowedMessage;
 use rdkafka::{Message, Offset, TopicPartitionList};
+use rdkafka::{error::KafkaError, message::BorrowedMessage};
 
-use crate::client::context::ConsumerSide;
-use crate::client::message::read_headers;
 use crate::client::settings::{KafkaOptions, Start};
 use crate::client::{bearer, fate, identity, settings};
-use crate::readers::reader::Reader;
+use crate::{client::context::ConsumerSide, client::message::read_headers, readers::reader::Reader};
 
 /// A record and its place.
 struct Placed {

@@ -7,13 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use loopwarden_log::LogError;
-use loopwarden_log::clock::Deadline;
+use loopwarden_log::{LogError, clock::Deadline};
 use rdkafka::{Message, Offset};
 
-use crate::client::fate;
-use crate::client::settings::KafkaOptions;
 use crate::readers::reader::{Polled, Reader};
+use crate::{client::fate, client::settings::KafkaOptions};
 
 /// Between two questions to the leaders.
 const BEAT_PAUSE: Duration = Duration::from_secs(2);

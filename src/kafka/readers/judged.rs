@@ -12,9 +12,8 @@ use loopwarden_log::LogError;
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use rdkafka::Offset;
 
-use crate::client::fate;
-use crate::client::settings::KafkaOptions;
 use crate::readers::reader::{Polled, Reader};
+use crate::{client::fate, client::settings::KafkaOptions};
 
 /// Wait for one answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);

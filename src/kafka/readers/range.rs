@@ -13,10 +13,8 @@ use loopwarden_log::{Flow, LogError, LogEvent};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::{Message, Offset};
 
-use crate::client::fate;
-use crate::client::message::read_headers;
-use crate::client::settings::KafkaOptions;
 use crate::readers::reader::{Polled, Reader, silent};
+use crate::{client::fate, client::message::read_headers, client::settings::KafkaOptions};
 
 /// Bytes that all partitions together may hold while they wait for another.
 const HELD_BYTES: usize = 64 << 20;

@@ -5,17 +5,13 @@ use std::time::Duration;
 use loopwarden_core::limits;
 use loopwarden_log::clock::Deadline;
 use loopwarden_log::{ChangelogRange, Flow, LogError};
-use rdkafka::client::Client;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
-use rdkafka::groups::GroupInfo;
-use rdkafka::message::BorrowedMessage;
-use rdkafka::metadata::MetadataPartition;
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
+use rdkafka::{client::Client, groups::GroupInfo, message::BorrowedMessage, metadata::MetadataPartition};
 
-use crate::client::context::PlainContext;
-use crate::client::settings::KafkaOptions;
 use crate::client::{bearer, fate, identity, settings};
+use crate::{client::context::PlainContext, client::settings::KafkaOptions};
 
 /// One wait of a read; between two the deadline is looked at.
 const TURN: Duration = Duration::from_millis(200);

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use loopwarden_core::engine::{Action, ReasonCode};
-use loopwarden_core::event::EventTime;
-use loopwarden_core::policy::Detector;
+use loopwarden_core::{event::EventTime, policy::Detector};
 use loopwarden_settings::policy::load_with_overrides;
 use serde_json::Value;
 

@@ -13,8 +13,7 @@ use loopwarden_lane::Exit;
 use loopwarden_state::report::report_key;
 use loopwarden_state::{session as stored, swarm};
 
-use crate::replay::observed::Observer;
-use crate::replay::stepper::Stepper;
+use crate::{replay::observed::Observer, replay::stepper::Stepper};
 
 /// What both stages answered to one event.
 #[derive(Debug, Clone, Default)]

@@ -8,9 +8,7 @@ use loopwarden_core::policy::{Detector, Policy, ToolPolicy};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cases::Answer;
-use crate::explain::sum::SumNote;
-use crate::explain::why;
+use crate::{cases::Answer, explain::sum::SumNote, explain::why};
 
 /// Characters of content that are shown of one field.
 const CONTENT_CHARS: usize = 160;

@@ -1,21 +1,17 @@
 //! A session, event by event: what each detector saw, how its streaks stood, and why a command was or was not sent.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt::Write as _;
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use loopwarden_core::engine::{Session, Tree};
 use loopwarden_core::event::{Event, Record};
-use loopwarden_core::limits::AGENTS_SHOWN;
-use loopwarden_core::policy::Policy;
+use loopwarden_core::{limits::AGENTS_SHOWN, policy::Policy};
 use loopwarden_lane::Exit;
 use serde_json::{Value, json};
 
-use super::Wanted;
 use super::note::{Note, content};
 use super::shown::{Part, Shown};
-use super::thresholds;
-use super::thresholds::Kept;
+use super::{Wanted, thresholds, thresholds::Kept};
 use crate::cases::SteppedLane;
 use crate::report::{Table, plain};
 

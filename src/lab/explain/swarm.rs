@@ -1,21 +1,17 @@
 //! A swarm: its members' calls, added up as the swarm stage does, and what was said to it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use loopwarden_core::engine::{Command, SubjectKey, SwarmCallKey};
 use loopwarden_core::event::{Event, EventKind, EventTime, Record};
-use loopwarden_core::identity::Hash128;
-use loopwarden_core::policy::Policy;
+use loopwarden_core::{identity::Hash128, policy::Policy};
 use loopwarden_lane::Exit;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Wanted;
-use super::note::step_of;
 use super::shown::{Part, Shown};
-use crate::cases::SteppedLane;
-use crate::report::Table;
+use super::{Wanted, note::step_of};
+use crate::{cases::SteppedLane, report::Table};
 
 /// Sessions and fingerprints of one swarm that are followed; of more only the events count.
 const FOLLOWED_MAX: usize = 10_000;

@@ -1,7 +1,6 @@
 //! What other thresholds would have said: the events of a session under its policy with one number changed at a time.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::report::Table;
 use loopwarden_core::engine::{Action, Effects, Input, ReasonCode, Session, SubjectKey};
@@ -11,8 +10,7 @@ use loopwarden_settings::policy::load_with_overrides;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::replay::observed::Observer;
-use crate::replay::stepper::Stepper;
+use crate::{replay::observed::Observer, replay::stepper::Stepper};
 
 /// Events of a session that are run again; the first, since loops are told at their beginning.
 const EVENTS_MAX: usize = 2_000;

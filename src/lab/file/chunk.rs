@@ -1,7 +1,6 @@
 //! Records of one lane on their way to it: their places, and where in memory they stand.
 
-use std::ops::Range;
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use loopwarden_core::event::{EventTime, Header, Record, RecordMeta, RecordOffset, Stage};
 use loopwarden_log::InputNames;

@@ -1,11 +1,8 @@
 //! Opening an input: plain, gzip or zstd, by its first bytes. What is packed otherwise is refused by name.
 
-use std::fs::File;
-use std::io;
 use std::io::{BufRead, BufReader, Cursor, Read};
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::{fs::File, io, path::PathBuf, sync::Arc};
 
 use loopwarden_log::LogError;
 

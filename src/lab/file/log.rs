@@ -2,17 +2,14 @@
 //! from it there ([`Stepped`]): it waits for nothing and shares nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::mpsc::SyncSender;
-use std::time::Duration;
+use std::{sync::mpsc::SyncSender, time::Duration};
 
 use loopwarden_core::engine::Command;
 use loopwarden_core::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId};
 use loopwarden_log::{Changelog, CommitOutcome, Flow, Log, LogError, LogEvent, Output, StagedSum};
-use loopwarden_state::StoreError;
-use loopwarden_state::report::Sum;
+use loopwarden_state::{StoreError, report::Sum};
 
-use crate::file::chunk::Chunk;
-use crate::file::options::FileOptions;
+use crate::{file::chunk::Chunk, file::options::FileOptions};
 
 /// Dead letters of a lane that are kept with their place and reason. All are counted.
 const DEAD_LETTERS_MAX: usize = 1_000;

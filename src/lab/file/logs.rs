@@ -3,21 +3,15 @@
 //! One after the other would not do: the time of a partition is that of its newest event, so the second log would only begin
 //! when all its timers are long due. A log is opened when its first event's time has come, and so many at once at most.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{cmp::Reverse, path::PathBuf, sync::Arc};
 
 use loopwarden_core::event::{EventTime, partition_of};
 use loopwarden_log::LogError;
 
-use crate::file::FileInput;
 use crate::file::chunk::{Given, Placing};
 use crate::file::folder::{unpacked, without_end};
-use crate::file::input::Opened;
-use crate::file::options::REPLAY_PARTITIONS;
-use crate::file::pieces::Pieces;
-use crate::file::read::Refused;
+use crate::{file::FileInput, file::input::Opened, file::options::REPLAY_PARTITIONS, file::pieces::Pieces, file::read::Refused};
 use loopwarden_sources::transcript::{Converter, Detected, Format, Layout, Made, PIECE_BYTES_MAX, detect};
 
 use crate::file::rounds::Rounds;

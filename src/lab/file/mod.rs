@@ -30,11 +30,7 @@ mod rounds;
 mod scan;
 mod topic;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, sync::atomic::AtomicU64, sync::mpsc::RecvTimeoutError, time::Duration};
 
 pub(crate) use chunk::{Chunk, Given, Placing};
 pub use input::FileInput;

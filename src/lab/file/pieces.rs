@@ -1,7 +1,6 @@
 //! The pieces of a log: a line each, or the elements of a document, read one at a time.
 
-use std::io;
-use std::io::BufRead;
+use std::{io, io::BufRead};
 
 use crate::file::line::read_line;
 use loopwarden_sources::transcript::Layout;

@@ -1,23 +1,18 @@
 //! The thread that reads files: lines to places, places to lanes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::BufRead;
-use std::path::Path;
-use std::sync::Arc;
+use std::{io::BufRead, path::Path, sync::Arc};
 
 use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset, decode, partition_of};
 use loopwarden_log::LogError;
 
-use crate::file::block::Blocks;
 use crate::file::chunk::{Given, Placing};
-use crate::file::folder::Group;
 use crate::file::logs::{Strand, session_name};
 use crate::file::options::{FileOptions, REPLAY_PARTITIONS};
-use crate::file::pieces::Pieces;
-use crate::file::read::ReadState;
 use crate::file::rounds::{Rounds, Taken};
 use crate::file::scan::{names_record, scan};
 use crate::file::{FileInput, logs};
+use crate::{file::block::Blocks, file::folder::Group, file::pieces::Pieces, file::read::ReadState};
 use loopwarden_sources::transcript::{Detected, Layout, detect};
 
 /// Files of a directory of events that are looked into for whose they are, beside the first.

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use crate::file::block::Block;
 use crate::file::chunk::{Chunk, Placing};
-use crate::file::read::ReadState;
+use crate::{file::block::Block, file::read::ReadState};
 
 /// Lines of a round, over all lanes.
 const ROUND_LINES: u64 = 1_024;

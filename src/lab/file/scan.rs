@@ -1,7 +1,6 @@
 //! What places a line: its session, its time, its former place. The event itself is decoded later, once, by the task.
 
-use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::{borrow::Cow, sync::LazyLock};
 
 use loopwarden_core::event::{EventTime, fields_while, json};
 use memchr::memmem::Finder;

@@ -3,17 +3,15 @@
 //! Partitions are merged by record timestamp, each in its own order: what a group that kept up with the topic would have read, and
 //! the same at every reading.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use loopwarden_core::event::decode;
 use loopwarden_kafka::readers::range::KafkaRange;
 use loopwarden_log::{Flow, LogError, LogEvent};
 
 use crate::file::chunk::{Given, Placing};
-use crate::file::options::FileOptions;
-use crate::file::read::ReadState;
 use crate::file::rounds::{Rounds, Taken};
+use crate::{file::options::FileOptions, file::read::ReadState};
 
 /// One wait for records; between two it is looked whether anybody still wants them.
 const TURN: Duration = Duration::from_millis(200);

@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use loopwarden_core::detect::Finding;
 use loopwarden_core::engine::{Action, Command, Effects, Input, ReasonCode, Session, SubjectKey};
 use loopwarden_core::event::{ACTOR, EventKind, Judged};
-use loopwarden_core::identity::base32;
-use loopwarden_core::policy::Detector;
+use loopwarden_core::{detect::Finding, identity::base32, policy::Detector};
 
 use super::places::{EventPlace, Places};
 use crate::replay::observed::Observer;

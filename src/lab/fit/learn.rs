@@ -7,8 +7,7 @@
 use std::collections::BTreeSet;
 
 use loopwarden_core::detect::{Fact, Weights};
-use loopwarden_core::identity::hash_text;
-use loopwarden_core::policy::Policy;
+use loopwarden_core::{identity::hash_text, policy::Policy};
 use serde::Serialize;
 
 use super::actors::{Actor, weighed};

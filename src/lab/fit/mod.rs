@@ -13,8 +13,7 @@ mod places;
 mod steps;
 mod votes;
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use loopwarden_core::detect::{Fact, Side, Weights, decimal};
 use loopwarden_core::policy::Policy;

@@ -1,20 +1,16 @@
 //! The steps of an input as the engine measures them: their facts, and where they stand in their sessions.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use loopwarden_core::detect::{Facts, Waiting};
 use loopwarden_core::engine::{Effects, Input, Session, SubjectKey};
-use loopwarden_core::event::Record;
-use loopwarden_core::policy::Policy;
+use loopwarden_core::{event::Record, policy::Policy};
 use loopwarden_lane::Exit;
 
-use crate::explain::step_of;
-use crate::fit::answered::Answered;
 use crate::fit::places::{EventPlace, Places};
-use crate::replay::observed::Observer;
-use crate::replay::stepper::Stepper;
-use crate::report::labels::Label;
+use crate::{
+    explain::step_of, fit::answered::Answered, replay::observed::Observer, replay::stepper::Stepper, report::labels::Label,
+};
 
 #[derive(Debug, Clone, Copy)]
 pub struct MeasuredStep {

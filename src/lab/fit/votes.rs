@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use loopwarden_core::event::Judged;
-use loopwarden_core::policy::Detector;
+use loopwarden_core::{event::Judged, policy::Detector};
 use serde::Serialize;
 
 use super::answered::{Answered, PublishedLoop};

@@ -1,15 +1,10 @@
 //! A log that is followed and written anew each time: a document, or a directory with a file for each event.
 
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io;
-use std::io::BufReader;
-use std::path::PathBuf;
+use std::{collections::BTreeSet, fs::File, io, io::BufReader, path::PathBuf};
 
 use loopwarden_core::event::json;
 
-use crate::file::pieces::Pieces;
-use crate::follow::ReadPosition;
+use crate::{file::pieces::Pieces, follow::ReadPosition};
 use loopwarden_sources::transcript::{Converter, Format, Layout, Made, PIECE_BYTES_MAX};
 
 /// Largest document, or directory of events, that is read again and again. Bytes.

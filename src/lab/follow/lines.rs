@@ -1,9 +1,7 @@
 //! A log of lines that is followed. It only grows; one that is shorter than before has begun anew.
 
-use std::fs::File;
-use std::io;
 use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom};
-use std::path::PathBuf;
+use std::{fs::File, io, path::PathBuf};
 
 use crate::follow::ReadPosition;
 use loopwarden_sources::transcript::{Converter, Format, Made, PIECE_BYTES_MAX};

@@ -1,17 +1,11 @@
 //! One log that is followed: what its files are, and whether they have changed.
 
-use std::io;
-use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::{io, io::Read as _, os::unix::fs::MetadataExt as _};
 
 use loopwarden_core::event::EventTime;
 
-use crate::file::FileInput;
-use crate::file::session_name;
-use crate::follow::ReadPosition;
-use crate::follow::document::Document;
-use crate::follow::lines::Lines;
+use crate::{file::FileInput, file::session_name, follow::ReadPosition, follow::document::Document, follow::lines::Lines};
 use loopwarden_sources::transcript::{Detected, Format, Layout, Made, PIECE_BYTES_MAX, detect, is_undecided};
 
 /// First bytes by which a log is told; doubled while they say nothing. Fewer than a replay takes: at the first look all logs of a home

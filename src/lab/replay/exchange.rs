@@ -6,8 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use loopwarden_core::engine::SessionEngine;
-use loopwarden_core::event::partition_of;
+use loopwarden_core::{engine::SessionEngine, event::partition_of};
 use loopwarden_lane::{Clock, Exit, Lane, Machine, Turn};
 use loopwarden_log::{Destination, StagedSum};
 use loopwarden_state::MemoryStore;

@@ -5,8 +5,7 @@ use std::time::Duration;
 use loopwarden_lane::Stats;
 use loopwarden_log::LogError;
 
-use crate::report::stats::ReplayStats;
-use crate::report::summary::Rejection;
+use crate::{report::stats::ReplayStats, report::summary::Rejection};
 
 /// What a replay came to.
 pub struct Found {

@@ -9,15 +9,12 @@ pub(crate) mod observed;
 pub(crate) mod stepper;
 mod workers;
 
-use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{io, sync::Arc, time::Duration};
 
 pub use exchange::RecordedLane;
 pub use found::Found;
-use loopwarden_core::engine::SessionEngine;
-use loopwarden_core::policy::Policy;
+use loopwarden_core::{engine::SessionEngine, policy::Policy};
 use loopwarden_lane::{Breaker, CommitTrigger, Exit, LaneSettings, ProcessMode, Stats};
 use loopwarden_log::Output;
 use loopwarden_log::clock::{Deadline, Stopwatch};
@@ -25,9 +22,8 @@ use observed::Observed;
 pub use workers::{Thread, Workers, lane};
 
 use crate::file::{Collected, Next, Published, REPLAY_PARTITIONS, RecordedInput};
-use crate::report::PublishedCommand;
 use crate::report::stats::{ReplayStats, Retain};
-use crate::report::summary::Rejection;
+use crate::{report::PublishedCommand, report::summary::Rejection};
 
 /// Records between two commits, over all partitions: the cut is a place in the input, never a moment.
 const COMMIT_RECORDS: u64 = 16_384;

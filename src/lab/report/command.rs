@@ -4,9 +4,8 @@
 use std::borrow::Cow;
 
 use loopwarden_core::engine::{Action, Command};
-use loopwarden_core::event::EventTime;
-use loopwarden_core::wire;
 use loopwarden_core::wire::{Engine, Fact, Text};
+use loopwarden_core::{event::EventTime, wire};
 use serde::Serialize;
 
 use crate::report::distinct::hash_of;

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use loopwarden_core::engine::Spending;
-use loopwarden_core::policy::Detector;
+use loopwarden_core::{engine::Spending, policy::Detector};
 use serde::Serialize;
 
-use crate::report::command::CommandCounts;
-use crate::report::distinct::Distinct;
 use crate::report::spent::{Spent, SpentColumns};
 use crate::report::{CommandKind, PublishedCommand};
+use crate::{report::command::CommandCounts, report::distinct::Distinct};
 
 /// Commands with the same code.
 #[derive(Debug, Clone, Default)]
@@ -147,8 +145,7 @@ mod tests {
     use loopwarden_core::engine::Cost;
 
     use super::*;
-    use crate::report::Table;
-    use crate::report::command::tests::command;
+    use crate::{report::Table, report::command::tests::command};
 
     #[test]
     fn a_session_found_twice_is_one_session_and_an_unblock_is_no_finding() {

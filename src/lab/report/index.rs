@@ -129,8 +129,7 @@ fn index_in(label: &Label, event: &EventPlace) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::CommandKind;
-    use crate::report::command::tests::command;
+    use crate::{report::CommandKind, report::command::tests::command};
 
     #[test]
     fn the_counter_of_the_producer_is_the_index_where_there_is_one_and_only_stretches_are_kept() {

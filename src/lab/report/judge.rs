@@ -349,8 +349,7 @@ fn percent(part: u64, whole: u64) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::report::Table;
-    use crate::report::command::tests::command;
+    use crate::{report::Table, report::command::tests::command};
 
     /// So many labelled loops and look-alikes, found by as many detectors.
     pub(in crate::report) fn judgement((loops, found): (u64, u64), (look_alikes, alarms): (u64, u64)) -> Judgement {

@@ -2,8 +2,7 @@
 //! only its sums stay. A session that returns gets its sums back and the calls that its history still holds: so the worst sessions are
 //! shown, however many there are.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use loopwarden_core::detect::{DetectorBits, Finding, Flags, Step};
 use loopwarden_core::engine::{Action, Command, Session, SubjectKey};
@@ -12,10 +11,8 @@ use loopwarden_core::policy::{Detector, Mode};
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use crate::report::CommandKind;
 use crate::report::call_timeline::{CallCell, CallTimeline, Ended};
-use crate::report::command::CommandCounts;
-use crate::report::spent::Spent;
+use crate::{report::CommandKind, report::command::CommandCounts, report::spent::Spent};
 
 /// Sessions kept of each part of a replay with their calls, more than a report shows.
 const KEPT_MAX: usize = 64;

@@ -8,17 +8,12 @@ use loopwarden_core::engine::{Effects, Session, SourcePosition, SubjectKey};
 use loopwarden_core::event::{Event, EventKind, Role};
 use loopwarden_core::identity::{hash_text, text_identity};
 
-use crate::report::PublishedCommand;
-use crate::report::compare::SessionOutcomes;
-use crate::report::detectors::Detectors;
 use crate::report::distinct::{Distinct, hash_of, hash_within};
-use crate::report::index::EventIndex;
 use crate::report::loops::{Loops, Moment, MomentKind, counts};
-use crate::report::spent::Spent;
-use crate::report::swarms::Swarms;
-use crate::report::timeline::Timeline;
-use crate::report::tools::Tools;
-use crate::report::trial::TrialOutcomes;
+use crate::{
+    report::PublishedCommand, report::compare::SessionOutcomes, report::detectors::Detectors, report::index::EventIndex,
+    report::spent::Spent, report::swarms::Swarms, report::timeline::Timeline, report::tools::Tools, report::trial::TrialOutcomes,
+};
 
 /// Calls looked back over for the one that a result belongs to.
 const RESULT_LOOK_BACK: usize = 64;

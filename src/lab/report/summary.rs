@@ -3,14 +3,12 @@
 use serde::Serialize;
 
 use crate::report::detectors::{DetectorRow, Total};
-use crate::report::judge::Judgement;
-use crate::report::loops::Loop;
-use crate::report::spent::Spent;
-use crate::report::swarms::Swarms;
-use crate::report::timeline::Timeline;
-use crate::report::tools::Tools;
 use crate::report::trial::{NotSaved, Saved, TrialRow};
 use crate::report::{counted, grouped};
+use crate::{
+    report::judge::Judgement, report::loops::Loop, report::spent::Spent, report::swarms::Swarms, report::timeline::Timeline,
+    report::tools::Tools,
+};
 
 /// A line that is not an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -1,7 +1,6 @@
 //! Swarms with commands: which call repeats in them, how often, among how many agents.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use loopwarden_core::event::EventTime;
 use serde::{Serialize, Serializer};
@@ -108,8 +107,7 @@ impl Serialize for Swarms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Table;
-    use crate::report::command::tests::command;
+    use crate::{report::Table, report::command::tests::command};
 
     fn about(swarm: &str, count: u64, is_shadow: bool) -> PublishedCommand {
         let (tool, count, workers) = (Some("get".to_owned()), Some(count), Some(3));

@@ -4,10 +4,8 @@ use indexmap::IndexMap;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use crate::report::Table;
-use crate::report::command::CommandCounts;
 use crate::report::judge::{Disturbed, Judgement, rounded};
-use crate::report::plot::Plot;
+use crate::{report::Table, report::command::CommandCounts, report::plot::Plot};
 
 /// A setting and its values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

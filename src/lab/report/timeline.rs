@@ -6,8 +6,7 @@ use loopwarden_core::event::EventTime;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use crate::report::PublishedCommand;
-use crate::report::command::CommandCounts;
+use crate::{report::PublishedCommand, report::command::CommandCounts};
 
 /// Slices kept while reading; a part of the whole holds as many.
 const SLICES_MAX: usize = 512;

@@ -7,12 +7,10 @@ use loopwarden_core::engine::{Action, Command};
 use loopwarden_core::event::{EventTime, RecordOffset, Stage, TaskId};
 use loopwarden_log::Output;
 
-use crate::commit::recent::CommittedCommands;
-use crate::foreign::report::Counted;
-use crate::memory::cache::EntryId;
-use crate::metrics::stats::Stats;
-use crate::settings::LaneSettings;
-use crate::sums::aggregates::Sums;
+use crate::{
+    commit::recent::CommittedCommands, foreign::report::Counted, memory::cache::EntryId, metrics::stats::Stats,
+    settings::LaneSettings, sums::aggregates::Sums,
+};
 
 /// Bytes a changed session counts for: head and bookkeeping. Its newest steps, which lie in the head's record, count with the events.
 const SESSION_BYTES: usize = 512;

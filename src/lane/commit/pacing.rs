@@ -72,8 +72,7 @@ impl CommitPacing {
 
 #[cfg(test)]
 mod tests {
-    use loopwarden_core::engine::SwarmReset;
-    use loopwarden_core::event::EventTime;
+    use loopwarden_core::{engine::SwarmReset, event::EventTime};
 
     use super::*;
     use crate::settings::LaneSettings;

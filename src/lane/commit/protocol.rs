@@ -11,12 +11,10 @@ use loopwarden_state::{Change, Position, StateKey, StateStore, StoreError};
 
 use crate::commit::overlay::{Overlay, UncommittedOutput};
 use crate::metrics::stats::{CommitStep, Ended, Reopened, Stats, bump, note_us};
-use crate::settings::Clock;
-use crate::stage::context::Work;
-use crate::stage::processor::Machine;
-use crate::sums::reports::source_watermarks;
-use crate::thread::exit::Exit;
 use crate::thread::lane::{Lane, Phase};
+use crate::{
+    settings::Clock, stage::context::Work, stage::processor::Machine, sums::reports::source_watermarks, thread::exit::Exit,
+};
 
 /// Failures in a row after which the producer is replaced.
 const FAILURES_BEFORE_REOPEN: u32 = 10;

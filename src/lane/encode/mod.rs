@@ -11,8 +11,7 @@ pub(crate) use dead_letter::{output as dead_letter, why as dead_letter_why};
 use loopwarden_core::engine::{Action, Command, SubjectKey, Trigger};
 use loopwarden_core::event::{EventTime, Record, Rejected, TaskId};
 use loopwarden_core::identity::{base32, hash_parts};
-use loopwarden_core::policy::Policy;
-use loopwarden_core::wire;
+use loopwarden_core::{policy::Policy, wire};
 use loopwarden_log::{Destination, Headers, Output};
 pub(crate) use row::InForce;
 
@@ -163,9 +162,8 @@ fn escape(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use loopwarden_core::engine::{Advice, CommandId, Fact, IdentityRecipe, Placement, ReasonCode, Scope, ScopeKind, Verdict};
-    use loopwarden_core::event::Stage;
     use loopwarden_core::identity::{CallRules, Hash128};
-    use loopwarden_core::policy::Detector;
+    use loopwarden_core::{event::Stage, policy::Detector};
 
     use super::*;
 

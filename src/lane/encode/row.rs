@@ -1,8 +1,7 @@
 //! What a state row is made of.
 
 use loopwarden_core::engine::{Head, InForceStop, StopState, SubjectKey, SwarmCounter, Verdict};
-use loopwarden_core::event::EventTime;
-use loopwarden_core::wire;
+use loopwarden_core::{event::EventTime, wire};
 
 /// The verdicts in force for a subject.
 #[derive(Debug, Clone, Copy)]

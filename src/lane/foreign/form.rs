@@ -2,10 +2,8 @@
 
 use loopwarden_core::event::{Reason, Record, RecordMeta, Rejected, decode};
 use loopwarden_log::Headers;
-use loopwarden_sources::cloudevents::Transport;
-use loopwarden_sources::limits::INFLATED_BYTES_MAX;
-use loopwarden_sources::mapping::Mapping;
 use loopwarden_sources::{Batch, Became, Calls, Fault, Grant, Made, NATIVE_FORM, Senders, Sessions, cloudevents, mapping, otlp};
+use loopwarden_sources::{cloudevents::Transport, limits::INFLATED_BYTES_MAX, mapping::Mapping};
 
 /// What the records of a topic are.
 #[derive(Debug)]

@@ -7,14 +7,11 @@ use loopwarden_core::limits::{BREAKER_RECORDS, BREAKER_SENDERS};
 use loopwarden_log::{Destination, Headers, InputEnd, Output};
 use loopwarden_sources::{Grant, Senders, Sources};
 
-use crate::commit::overlay::Overlay;
 use crate::encode::{dead_letter, dead_letter_why};
 use crate::foreign::form::{Event, Form, Read};
 use crate::foreign::report::{Counted, IntakeReport, IntakeStats};
-use crate::metrics::stats::Stats;
-use crate::settings::DeadLetterContent;
-use crate::stage::poison::guarded;
 use crate::task::tasks::{Slot, Tasks};
+use crate::{commit::overlay::Overlay, metrics::stats::Stats, settings::DeadLetterContent, stage::poison::guarded};
 
 /// Header of an event: topic, partition and offset of the record that it was made of.
 const SOURCE: &str = "lw_source";

@@ -6,8 +6,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 
-use loopwarden_core::event::TaskId;
-use loopwarden_core::limits::TIMERS_HELD_MAX;
+use loopwarden_core::{event::TaskId, limits::TIMERS_HELD_MAX};
 use loopwarden_state::{Change, KeyFamily, StateKey, StateStore, StoreError};
 
 /// Value of a record: its format version. The key says the rest.

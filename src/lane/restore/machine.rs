@@ -3,19 +3,17 @@
 //! The store may be anything older than the changelog's end; afterwards it is the changelog's end, and the Position says where the
 //! input goes on. Whatever interrupts it, the next attempt starts from what is durable.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use loopwarden_core::event::{EventTime, NextOffset, TaskId};
 use loopwarden_log::{Changelog, Flow, LogError};
 use loopwarden_state::{Growth, Position, StateStore, StoreError};
 
-use crate::restore::loader::Loader;
 use crate::restore::outcome::{Ready, RestoreError, RestoreStep, Waited};
 use crate::settings::{Clock, LaneSettings, OnInputLoss};
-use crate::task::retention::is_too_old;
 use crate::task::state::{Restoring, Task};
 use crate::thread::health::{Since, TROUBLE_MS_MAX};
+use crate::{restore::loader::Loader, task::retention::is_too_old};
 
 /// One wait for the group's stable offset. Milliseconds.
 const ASK_MS: u64 = 1_000;

@@ -1,22 +1,19 @@
 //! Who steps restores: threads of the process, or the lane itself where nothing waits (tests, simulation, worlds without a changelog).
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::{collections::VecDeque, thread, time::Duration};
 
 use loopwarden_core::event::TaskId;
 use loopwarden_log::Changelog;
 use loopwarden_state::{StateStore, StoreError};
 
 use crate::metrics::stats::{count, stage_at};
-use crate::restore::machine::Restore;
 use crate::restore::outcome::{Ready, RestoreError, RestoreStep};
 use crate::settings::{Clock, LaneSettings};
-use crate::stage::poison::guarded;
 use crate::task::state::{Restoring, Task};
+use crate::{restore::machine::Restore, stage::poison::guarded};
 
 /// Answers a lane may leave unread; more tasks than that no lane has.
 const ANSWERS_MAX: usize = 65_536;

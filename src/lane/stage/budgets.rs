@@ -3,13 +3,11 @@
 use std::ops::ControlFlow;
 
 use loopwarden_core::engine::{SwarmCallKey, SwarmInput};
-use loopwarden_state::report::parse_report_key;
-use loopwarden_state::swarm::CounterKind;
 use loopwarden_state::{KeyFamily, StateStore};
+use loopwarden_state::{report::parse_report_key, swarm::CounterKind};
 
 use crate::stage::context::{Cause, RecordContext, Stop};
-use crate::stage::poison::Culprit;
-use crate::stage::processor::Machine;
+use crate::{stage::poison::Culprit, stage::processor::Machine};
 
 /// Keys of counters that are read at a time.
 const COUNTERS_READ: usize = 256;

@@ -1,23 +1,19 @@
 //! What the records of a lane meet, and how the processing of one ends. Apart from the log, so that the log can hand records over while it is
 //! borrowed.
 
-use std::io;
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use loopwarden_core::engine::{Effects, SwarmEngine};
 use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_core::policy::Policy;
 use loopwarden_state::{StateStore, StoreError};
 
-use crate::commit::overlay::Overlay;
-use crate::encode::Encoder;
-use crate::foreign::processor::Foreign;
-use crate::memory::cache::Cache;
-use crate::memory::counters::Counters;
 use crate::settings::{CommitTrigger, LaneSettings};
 use crate::stage::poison::{Culprit, KillerFile, Marks};
-use crate::stage::processor::Machine;
-use crate::task::state::Running;
+use crate::{
+    commit::overlay::Overlay, encode::Encoder, foreign::processor::Foreign, memory::cache::Cache, memory::counters::Counters,
+    stage::processor::Machine, task::state::Running,
+};
 
 /// Bytes of events that lie between two cuts of an input at most: a log that can rewind keeps them until then.
 const CUT_BYTES_MAX: u64 = 4 << 20;

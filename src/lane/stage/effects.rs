@@ -5,10 +5,8 @@ use loopwarden_core::event::{EventTime, RecordOffset, TaskId};
 use loopwarden_state::TimerKey;
 
 use crate::commit::overlay::{Overlay, Sent};
-use crate::encode::Encoder;
 use crate::metrics::stats::{Published, bump};
-use crate::settings::ProcessMode;
-use crate::task::state::Running;
+use crate::{encode::Encoder, settings::ProcessMode, task::state::Running};
 
 /// Moves timers of a subject.
 pub(crate) fn move_timers(task: &mut Running, changes: &[TimerChange], subject: &[u8]) {

@@ -9,8 +9,7 @@ use loopwarden_core::limits::RESET_AGENTS_MAX;
 use loopwarden_state::{KeyFamily, StateStore, StoreError, session as stored};
 
 use crate::stage::context::{Cause, RecordContext, Stop};
-use crate::stage::poison::Culprit;
-use crate::stage::processor::Machine;
+use crate::{stage::poison::Culprit, stage::processor::Machine};
 
 impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
     /// Brings a reset to the other agents of the session, in the order of their keys: those in the store, and those begun since. When

@@ -12,15 +12,13 @@ use loopwarden_core::limits::{LETTERS_WHOLE_PER_MINUTE, TIMERS_PER_COMMIT};
 use loopwarden_state::report::Sum;
 use loopwarden_state::{StateStore, StoreError, TimerKey, session as stored};
 
-use crate::commit::overlay::Audited;
 use crate::encode::{InForce, dead_letter_id};
-use crate::memory::cache::EntryId;
 use crate::metrics::stats::{Kind, Placement, Stats, Without, bump, count};
 use crate::settings::{Breaker, LaneSettings};
 use crate::stage::context::{Cause, RecordContext, Stop};
 use crate::stage::effects::{move_timers, send_commands};
 use crate::stage::poison::{Culprit, Sender, guarded};
-use crate::stage::processor::Machine;
+use crate::{commit::overlay::Audited, memory::cache::EntryId, stage::processor::Machine};
 
 impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
     /// Takes one record, or the sum that stands for its value.

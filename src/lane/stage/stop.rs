@@ -5,10 +5,9 @@ use loopwarden_core::event::{Event, EventKind, EventTime, RecordOffset, StopScop
 use loopwarden_core::limits::STOPS_MAX;
 use loopwarden_state::{StateStore, TimerKey};
 
-use crate::encode::InForce;
 use crate::stage::context::{Cause, RecordContext, Stop};
 use crate::stage::effects::{move_timers, send_commands};
-use crate::stage::processor::Machine;
+use crate::{encode::InForce, stage::processor::Machine};
 
 /// Bytes that a changed stop counts for: its state, with the ids of its events.
 const STOP_BYTES: usize = 2_048;

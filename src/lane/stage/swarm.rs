@@ -8,19 +8,15 @@ use std::ops::ControlFlow;
 
 use loopwarden_core::engine::{SwarmCallKey, SwarmInput, SwarmReport, TimerChange, TimerKind, UsedWindow, WHOLE_LIFE};
 use loopwarden_core::event::{EventTime, Reason, Record, RecordOffset, Rejected, TaskId};
-use loopwarden_core::limits::RESET_COUNTERS;
-use loopwarden_core::policy::Detector;
+use loopwarden_core::{limits::RESET_COUNTERS, policy::Detector};
 use loopwarden_state::report::{SOURCES_HEADER, Sum, SwarmRecord, decode_sources, is_reset_key, parse_report_key, reset_key_of};
 use loopwarden_state::swarm::{CounterKind, Floor};
 use loopwarden_state::{KeyFamily, StateStore, StoreError, TimerKey, swarm};
 
-use crate::encode::InForce;
-use crate::memory::counters::CounterId;
 use crate::stage::context::{Cause, RecordContext, Stop};
 use crate::stage::effects::{move_timers, send_commands};
 use crate::stage::poison::{Culprit, guarded};
-use crate::stage::processor::Machine;
-use crate::sums::aggregates::SUM_BYTES;
+use crate::{encode::InForce, memory::counters::CounterId, stage::processor::Machine, sums::aggregates::SUM_BYTES};
 
 /// Counters that are spared for one that comes; more would make a newcomer dear. Each is spared once in as many as may be kept.
 const SPARED_MAX: usize = 4;

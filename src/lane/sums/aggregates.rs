@@ -1,9 +1,7 @@
 //! What session tasks add up for the swarm stage between two commits: partial aggregates, and the resets between them.
 
 use loopwarden_core::engine::{BudgetUse, SwarmCall, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, SwarmSums, TreeUse};
-use loopwarden_core::event::EventTime;
-use loopwarden_core::limits::REPORT_BYTES;
-use loopwarden_core::policy::Policy;
+use loopwarden_core::{event::EventTime, limits::REPORT_BYTES, policy::Policy};
 use loopwarden_log::{Destination, StagedSum};
 use loopwarden_state::report::{Sum, report_key, reset_key};
 

@@ -11,10 +11,7 @@ use loopwarden_log::{Destination, Headers, InputEnd, Log, Output};
 use loopwarden_state::report::{SOURCES_HEADER, SwarmRecord, encode_sources, sources_key};
 use loopwarden_state::{StateStore, StoreError};
 
-use crate::settings::Clock;
-use crate::stage::processor::Machine;
-use crate::task::tasks::Tasks;
-use crate::thread::lane::Lane;
+use crate::{settings::Clock, stage::processor::Machine, task::tasks::Tasks, thread::lane::Lane};
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// In how many milliseconds a commit is due for the sake of source watermarks alone; `None`: never.

@@ -1,8 +1,7 @@
 //! How many sessions a task holds, and how many of them a block binds. Kept with the state, so that neither a restart nor a move to
 //! another process forgets them.
 
-use loopwarden_core::engine::EngineCounters;
-use loopwarden_core::event::TaskId;
+use loopwarden_core::{engine::EngineCounters, event::TaskId};
 use loopwarden_state::{Change, StateStore, StoreError, swarm};
 
 use crate::task::uncommitted::{Uncommitted, Versioned};

@@ -8,10 +8,8 @@ use loopwarden_core::limits::HTTP_ROWS_MAX;
 use loopwarden_log::Log;
 use loopwarden_state::{KeyFamily, StateKey, StateStore, StoreError, session, stop};
 
-use crate::encode::InForce;
-use crate::stage::processor::Machine;
 use crate::task::query::{Matching, Standing};
-use crate::thread::lane::Lane;
+use crate::{encode::InForce, stage::processor::Machine, thread::lane::Lane};
 
 /// Sessions that one look goes over: the lane judges nothing meanwhile.
 const LOOKED_AT_MAX: u64 = 100_000;

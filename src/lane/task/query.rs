@@ -1,7 +1,6 @@
 //! Questions to a lane about committed state, and the answers.
 
-use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
+use std::{sync::Arc, sync::mpsc::SyncSender};
 
 use loopwarden_core::engine::{Session, SubjectKey, SwarmCounter};
 use loopwarden_core::event::{EventTime, TaskId};

@@ -4,15 +4,12 @@ use loopwarden_core::event::{EventTime, NextOffset, RecordOffset, Stage, TaskId}
 use loopwarden_core::policy::Policy;
 use loopwarden_state::{Change, Position, StoreError};
 
-use crate::memory::seen::Seen;
-use crate::stage::poison::DeadLetterWindow;
 use crate::sums::sources::{Reading, Sources};
-use crate::task::census::Census;
-use crate::task::lease::Lease;
-use crate::task::share::Share;
-use crate::task::stops::Stops;
-use crate::task::timers::TimerQueue;
 use crate::task::uncommitted::{Uncommitted, Versioned};
+use crate::{
+    memory::seen::Seen, stage::poison::DeadLetterWindow, task::census::Census, task::lease::Lease, task::share::Share,
+    task::stops::Stops, task::timers::TimerQueue,
+};
 
 /// In the place of a policy's hash: a comparison of budgets has not come to its end, so whoever goes on begins it anew.
 const HALF_COMPARED: [u8; 32] = [0xff; 32];

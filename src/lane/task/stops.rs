@@ -1,11 +1,9 @@
 //! Whom operators stop, of one task: those that have changed since the last commit in memory, the rest in the store. There are few, and none
 //! is looked up but by an event of an operator or its own timer.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
-use loopwarden_core::engine::StopState;
-use loopwarden_core::event::TaskId;
+use loopwarden_core::{engine::StopState, event::TaskId};
 use loopwarden_state::{Change, KeyFamily, StateKey, StateStore, StoreError, stop as stored};
 
 use crate::task::uncommitted::Uncommitted;

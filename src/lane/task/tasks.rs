@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use loopwarden_core::event::TaskId;
-use loopwarden_core::policy::Policy;
+use loopwarden_core::{event::TaskId, policy::Policy};
 
 use crate::restore::outcome::{Ready, RestoreError};
 use crate::restore::workers::{Answer, Restorer};
-use crate::settings::Clock;
-use crate::task::lease::Leases;
 use crate::task::state::{Poisoned, Restoring, Running, Task};
+use crate::{settings::Clock, task::lease::Leases};
 
 /// A task as the lane holds it.
 #[derive(Debug)]

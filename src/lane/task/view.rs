@@ -10,14 +10,11 @@ use loopwarden_state::report::{parse_report_key, reset_key};
 use loopwarden_state::swarm::CounterKind;
 use loopwarden_state::{KeyFamily, StateStore, StoreError, TimerKey, session, swarm};
 
-use crate::encode::InForce;
-use crate::stage::context::Work;
-use crate::stage::processor::Machine;
-use crate::task::census::Counts;
 use crate::task::query::{AgentView, Ask, CounterView, Standing, TaskState, TaskView};
-use crate::task::state::Running;
-use crate::task::tasks::Slot;
-use crate::thread::lane::Lane;
+use crate::{
+    encode::InForce, stage::context::Work, stage::processor::Machine, task::census::Counts, task::state::Running,
+    task::tasks::Slot, thread::lane::Lane,
+};
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     pub(crate) fn answer(&mut self, ask: Ask) {

@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
-use loopwarden_core::engine::SessionEngine;
 use loopwarden_core::event::{Stage, TaskId};
-use loopwarden_core::policy::Policy;
+use loopwarden_core::{engine::SessionEngine, policy::Policy};
 use loopwarden_lane::{
     Clock, CommitTrigger, DeadLetterContent, Foreign, ForeignSettings, Form, GroupRestorer, IntakeReport, Lane, LaneSettings,
     Leases, OnInputLoss, Turn,

@@ -7,11 +7,9 @@ use loopwarden_core::limits::{SWARM_LAG_AHEAD_MS, SWARM_LAG_WAIT_MS};
 use loopwarden_log::Log;
 use loopwarden_state::StateStore;
 
-use crate::settings::Clock;
-use crate::stage::processor::Machine;
-use crate::thread::exit::Exit;
 use crate::thread::lane::{Lane, Phase};
 use crate::thread::pace::{Keeping, Pace};
+use crate::{settings::Clock, stage::processor::Machine, thread::exit::Exit};
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// Waits for slow partitions with the other lanes of its process.

@@ -9,34 +9,23 @@
 //! - Once ended it holds no task and no lease. What it had not committed never happened; another lane reads it again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::{sync::Arc, sync::mpsc::Receiver, time::Duration};
 
-use loopwarden_core::engine::SessionEngine;
 use loopwarden_core::event::{Reason, Record, TaskId};
-use loopwarden_core::limits::POLL_RECORDS_MAX;
-use loopwarden_core::policy::Policy;
+use loopwarden_core::{engine::SessionEngine, limits::POLL_RECORDS_MAX, policy::Policy};
 use loopwarden_log::{Flow, Log, LogError, LogEvent};
 use loopwarden_state::report::Sum;
 use loopwarden_state::{Position, StateStore};
 
-use crate::commit::pacing::CommitPacing;
-use crate::commit::recent::Recent;
-use crate::foreign::processor::Foreign;
-use crate::metrics::stats::Stats;
 use crate::restore::workers::{Answer, Restorer};
 use crate::settings::{Clock, LaneSettings};
 use crate::stage::context::{Interrupt, RecordContext, Stop, Work};
 use crate::stage::poison::{KillerFile, Suspect};
-use crate::stage::processor::Machine;
-use crate::sums::sources::SourcePacing;
-use crate::task::lease::Leases;
-use crate::task::query::Ask;
-use crate::task::tasks::Tasks;
-use crate::thread::exit::Exit;
-use crate::thread::health::Health;
-use crate::thread::pace::Keeping;
+use crate::{
+    commit::pacing::CommitPacing, commit::recent::Recent, foreign::processor::Foreign, metrics::stats::Stats,
+    stage::processor::Machine, sums::sources::SourcePacing, task::lease::Leases, task::query::Ask, task::tasks::Tasks,
+    thread::exit::Exit, thread::health::Health, thread::pace::Keeping,
+};
 
 /// Records of a poll from one look at the clock to the next, while a command waits. Under load one nearly always waits, and a look for
 /// each record would be a part of its cost; so many records take far less time than the shortest pause between two commits.

@@ -1,8 +1,6 @@
 //! What a lane finds in its store when somebody asks: sessions, stops that bind them, budgets they count in.
 
-use std::collections::BTreeSet;
-use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use loopwarden_core::engine::SwarmCallKey;
 use loopwarden_core::event::{EventTime, Stage, TaskId};
@@ -10,11 +8,9 @@ use loopwarden_log::Log;
 use loopwarden_state::report::report_key;
 use loopwarden_state::{KeyFamily, StateStore, StoreError, session, stop, swarm};
 
-use crate::stage::processor::Machine;
 use crate::task::budgeted::{BudgetView, Spender};
 use crate::task::listing::{Listed, Listing, Places, SLICE_MAX, SessionRow};
-use crate::task::tasks::Slot;
-use crate::thread::lane::Lane;
+use crate::{stage::processor::Machine, task::tasks::Slot, thread::lane::Lane};
 
 /// Stops that are looked at; operators alone add to them.
 const STOPS_LOOKED_AT_MAX: usize = 65_536;

@@ -5,12 +5,10 @@ use loopwarden_log::{Log, LogError};
 use loopwarden_state::{Position, StateStore};
 
 use crate::metrics::stats::{Rebalance, Resolved, bump, count, note_us, stage_at};
-use crate::restore::outcome::RestoreError;
-use crate::restore::workers::Answer;
-use crate::settings::Clock;
-use crate::stage::processor::Machine;
-use crate::thread::exit::Exit;
 use crate::thread::lane::{Lane, Phase};
+use crate::{
+    restore::outcome::RestoreError, restore::workers::Answer, settings::Clock, stage::processor::Machine, thread::exit::Exit,
+};
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// B2: take them, paused, and restore their state.

@@ -3,22 +3,18 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{thread, thread::JoinHandle, time::Duration};
 
 use loopwarden_core::policy::Policy;
 use loopwarden_log::{InputEnd, Log, clock};
 use loopwarden_state::StateStore;
 
-use crate::foreign::report::IntakeReport;
-use crate::metrics::stats::Stats;
-use crate::settings::Clock;
-use crate::stage::poison::guarded;
-use crate::stage::processor::Machine;
 use crate::task::query::{Ask, TaskView};
-use crate::thread::exit::Exit;
 use crate::thread::lane::{Lane, Order, Turn};
+use crate::{
+    foreign::report::IntakeReport, metrics::stats::Stats, settings::Clock, stage::poison::guarded, stage::processor::Machine,
+    thread::exit::Exit,
+};
 
 /// A lane silent for longer is hung, and the process ends (rule C11). Milliseconds.
 const HEARTBEAT_MS_MAX: u64 = 30_000;

@@ -1,17 +1,13 @@
 //! Events in: numbered, written, answered after the sync that covers them (rule M1).
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use loopwarden_core::event::{Header, Stage, TaskId, partition_of};
 use loopwarden_state::{Area, RocksBatch};
 
-use crate::LogError;
-use crate::embedded::broker::EmbeddedBroker;
-use crate::embedded::record::Stored;
-use crate::embedded::scan::fatal;
 use crate::embedded::shared::{Extent, Writer, Written};
 use crate::embedded::{TICK_HEADER, layout};
+use crate::{LogError, embedded::broker::EmbeddedBroker, embedded::record::Stored, embedded::scan::fatal};
 
 /// Longest wait for a sync before an append gives up. The record may be there all the same: its sender tries again, and a
 /// duplicate is dropped by its id.

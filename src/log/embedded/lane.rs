@@ -1,22 +1,17 @@
 //! The log of one lane: its partitions of both stages, one batch per commit (rule M2).
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::{collections::BTreeMap, ops::ControlFlow, sync::PoisonError, sync::atomic::Ordering, time::Duration};
 
 use loopwarden_core::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId, partition_of};
 use loopwarden_state::{Area, Change, RocksBatch, StateKey};
 
-use crate::embedded::append::put_event;
-use crate::embedded::broker::EmbeddedBroker;
-use crate::embedded::feed::Feed;
-use crate::embedded::layout;
-use crate::embedded::record::Stored;
 use crate::embedded::scan::{corrupt, scan};
 use crate::embedded::shared::{Committed, Extent, Writer};
 use crate::{Changelog, CommitOutcome, Destination, Flow, InputEnd, Log, LogError, LogEvent, Output};
+use crate::{
+    embedded::append::put_event, embedded::broker::EmbeddedBroker, embedded::feed::Feed, embedded::layout,
+    embedded::record::Stored,
+};
 
 #[derive(Debug, Clone, Copy)]
 struct Reading {

@@ -16,10 +16,9 @@
 use loopwarden_core::event::TaskId;
 use loopwarden_state::{Area, RocksBatch, RocksStore, task_of, task_prefix};
 
-use crate::LogError;
-use crate::embedded::feed::Feed;
 use crate::embedded::scan::{corrupt, fatal, scan};
 use crate::embedded::shared::{Extent, Writer};
+use crate::{LogError, embedded::feed::Feed};
 
 const LAYOUT: &[u8] = b"layout";
 const LAYOUT_VERSION: u8 = 1;

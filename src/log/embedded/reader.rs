@@ -1,19 +1,16 @@
 //! Outputs as readers see them: only what is synced (rule M3).
 
 use std::ops::{ControlFlow, Range};
-use std::sync::PoisonError;
-use std::time::Duration;
+use std::{sync::PoisonError, time::Duration};
 
 use loopwarden_core::event::TaskId;
 use loopwarden_state::Area;
 
-use crate::LogError;
-use crate::embedded::broker::EmbeddedBroker;
-use crate::embedded::feed::Feed;
-use crate::embedded::layout;
-use crate::embedded::record::Stored;
 use crate::embedded::scan::{corrupt, scan};
-use crate::embedded::shared::Written;
+use crate::{
+    LogError, embedded::broker::EmbeddedBroker, embedded::feed::Feed, embedded::layout, embedded::record::Stored,
+    embedded::shared::Written,
+};
 
 /// Takes the key and the value of a row.
 type RowVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;

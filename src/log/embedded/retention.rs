@@ -1,18 +1,15 @@
 //! What is old or too much is deleted, but no input that its stage has not consumed (rule M4).
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use loopwarden_core::event::TaskId;
 use loopwarden_state::Area;
 
-use crate::embedded::broker::EmbeddedBroker;
-use crate::embedded::feed::Feed;
-use crate::embedded::layout;
-use crate::embedded::record::Stored;
 use crate::embedded::scan::{corrupt, fatal, scan};
-use crate::embedded::shared::Extent;
 use crate::{LogError, SteadyClock};
+use crate::{
+    embedded::broker::EmbeddedBroker, embedded::feed::Feed, embedded::layout, embedded::record::Stored, embedded::shared::Extent,
+};
 
 /// Records looked at per partition or feed and call. The rest waits for the next call.
 const RECORDS_MAX: usize = 100_000;

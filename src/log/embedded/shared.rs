@@ -1,9 +1,7 @@
 //! What the handles of one embedded log share, and the two locks in it.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::atomic::AtomicUsize, time::Duration};
 
 use loopwarden_core::event::{NextOffset, TaskId};
 use loopwarden_core::limits;

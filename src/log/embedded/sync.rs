@@ -3,9 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::LogError;
-use crate::embedded::scan::fatal;
-use crate::embedded::shared::Shared;
+use crate::{LogError, embedded::scan::fatal, embedded::shared::Shared};
 
 /// Dropping it syncs what is left and ends the thread.
 pub(super) struct SyncThread {

@@ -7,10 +7,9 @@ use loopwarden_log::clock;
 use crate::acts::{Act, LoopAddress, span_ms};
 use crate::cli::args::{AnswerArgs, LogArgs};
 use crate::cli::shared::act::{EVENTS, actor, usage};
-use crate::cli::shared::ask::RunningProcess;
 use crate::cli::shared::{act, setup};
 use crate::failure::{Failure, Outcome};
-use crate::output;
+use crate::{cli::shared::ask::RunningProcess, output};
 
 /// Sends the answer.
 ///

@@ -1,21 +1,16 @@
 //! `check`: configuration, policy and native settings; with `--connect` what the brokers say.
 
 use loopwarden_core::policy::{Detector, Policy};
-use loopwarden_kafka::KafkaOptions;
-use loopwarden_kafka::admin::permissions;
 use loopwarden_kafka::admin::topics::{Admin, Severity, TopicProblem};
 use loopwarden_kafka::client::{fate, settings};
+use loopwarden_kafka::{KafkaOptions, admin::permissions};
 use loopwarden_settings::{Config, Diagnostic, KafkaConfig};
 
 use crate::cli::args::{CheckArgs, LogArgs};
-use crate::cli::shared::setup;
-use crate::cli::topics;
-use crate::exit_code;
 use crate::failure::{Failure, Outcome};
-use crate::mapping_file;
 use crate::output::{Output, say};
-use crate::server;
 use crate::server::{kafka_options, topic_problem, topic_problems};
+use crate::{cli::shared::setup, cli::topics, exit_code, mapping_file, server};
 
 /// Looks for mistakes.
 ///

@@ -8,13 +8,11 @@ use crate::cli::args::{
     LogArgs, MannerArgs, MapArgs, PlainFormat, ReleaseArgs, ReplayArgs, ResetCommand, RunArgs, SchemaCommand, StopArgs, TestArgs,
     TopicsCommand, TuneArgs,
 };
-use crate::cli::doctor::DoctorArgs;
-use crate::cli::guard::GuardArgs;
-use crate::cli::hook::HookCommand;
-use crate::cli::init::InitArgs;
-use crate::cli::mcp_proxy::McpProxyArgs;
 use crate::cli::watch::{SessionsArgs, TailArgs, TopArgs};
-use crate::cli::webhook::WebhookCommand;
+use crate::{
+    cli::doctor::DoctorArgs, cli::guard::GuardArgs, cli::hook::HookCommand, cli::init::InitArgs, cli::mcp_proxy::McpProxyArgs,
+    cli::webhook::WebhookCommand,
+};
 
 const EXAMPLES: &str = "\
 Examples:

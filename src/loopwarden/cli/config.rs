@@ -5,9 +5,7 @@ use loopwarden_settings::{Origin, config_schema, default_file, policy_schema};
 use serde::Serialize;
 
 use crate::cli::args::{ConfigCommand, LogArgs, SchemaOf};
-use crate::cli::shared::setup;
-use crate::failure::Outcome;
-use crate::output::Output;
+use crate::{cli::shared::setup, failure::Outcome, output::Output};
 
 /// A setting in force.
 #[derive(Serialize, Default)]

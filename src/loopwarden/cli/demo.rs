@@ -3,17 +3,10 @@
 //! Record timestamps are the events' own times and commits come at places in the input, so the commands are the same bytes each time.
 //! On a terminal the fleet comes in slices with pauses between, to be watched; otherwise at once.
 
-use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::{collections::BTreeMap, io::IsTerminal as _, path::PathBuf, sync::Arc, sync::mpsc::sync_channel, time::Duration};
 
-use loopwarden_core::engine::SessionEngine;
-use loopwarden_core::event::EventTime;
-use loopwarden_core::policy::Policy;
+use loopwarden_core::{engine::SessionEngine, event::EventTime, policy::Policy};
 use loopwarden_lab::report::{CommandKind, PublishedCommand, Table};
 use loopwarden_lane::{CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, Order, ProcessMode, SystemClock, Turn};
 use loopwarden_log::clock::Deadline;
@@ -23,10 +16,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::args::{DemoArgs, DemoFormat, LogArgs};
-use crate::cli::shared::setup;
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
-use crate::server::SWARM;
+use crate::{cli::shared::setup, output::Output, server::SWARM};
 use crate::{output, signals};
 
 /// The sample fleet; `config/demo/make_fleet.py` explains it.

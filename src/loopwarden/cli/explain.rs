@@ -5,9 +5,8 @@ use loopwarden_settings::{PAGES, closest, explain, policy};
 use serde_json::{Value, json};
 
 use crate::cli::args::{ExplainArgs, PlainFormat};
-use crate::exit_code;
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::{exit_code, output::Output};
 
 /// The policy that is in force where nothing else is said.
 const SHIPPED: &str = "default";

@@ -14,13 +14,8 @@ use loopwarden_settings::Config;
 use loopwarden_state::rekey::{Rekeying, first_position, moves_to, moving, moving_stops, position};
 use loopwarden_state::{Change, Growth, LoadBatch, RocksOptions, RocksStore, StateKey, StateStore, StoreError, StoreOwner};
 
-use crate::cli::args::GrowArgs;
-use crate::cli::shared::quiet::expect_quiet;
-use crate::exit_code;
 use crate::failure::{Failure, Outcome};
-use crate::output;
-use crate::output::say;
-use crate::server::kafka_options;
+use crate::{cli::args::GrowArgs, cli::shared::quiet::expect_quiet, exit_code, output, output::say, server::kafka_options};
 
 /// Bytes of changes in one transaction, a session more.
 const BATCH_BYTES: usize = 4 << 20;

@@ -1,23 +1,16 @@
 //! `map`: a mapping of foreign JSON, tried on its records or suggested by them.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::path::Path;
+use std::{collections::BTreeMap, io, path::Path};
 
-use loopwarden_core::event::EventTime;
-use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
+use loopwarden_core::{event::EventTime, limits::RECORD_BYTES_MAX_DEFAULT};
 use loopwarden_lab::report::counted;
 use loopwarden_log::clock;
-use loopwarden_sources::limits::RECORD_BYTES_MAX;
-use loopwarden_sources::mapping::suggest;
 use loopwarden_sources::mapping::{Framing, Trial};
+use loopwarden_sources::{limits::RECORD_BYTES_MAX, mapping::suggest};
 
-use crate::cli::args::MapArgs;
 use crate::cli::shared::lines::{lines, unreadable};
-use crate::exit_code;
 use crate::failure::{Failure, Outcome};
-use crate::mapping_file;
-use crate::output::Output;
+use crate::{cli::args::MapArgs, exit_code, mapping_file, output::Output};
 
 /// Records that a suggestion looks at, and bytes of them.
 const SUGGESTED_FROM: usize = 10_000;

@@ -1,7 +1,6 @@
 //! `mcp-proxy`: an MCP server behind a proxy that asks the guard about each call of a tool.
 
-use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::{ffi::OsString, net::SocketAddr};
 
 use clap::Args;
 use loopwarden_mcp::Options;

@@ -35,8 +35,7 @@ use std::ffi::OsString;
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _};
 
 use crate::cli::command_line::{Command, CommandLine};
-use crate::cli::shared::advice;
-use crate::failure::Outcome;
+use crate::{cli::shared::advice, failure::Outcome};
 use crate::{exit_code, output};
 
 /// Runs a command line, program name first. Returns the exit code; whatever is to be said has been said.

@@ -8,11 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::acts::{Act, Target, span_ms};
 use crate::cli::args::{LogArgs, ReleaseArgs, StopArgs, WhereArgs, WhomArgs};
-use crate::cli::shared::act::usage;
 use crate::cli::shared::ask::{Answer, RunningProcess};
 use crate::cli::shared::{act, ask, setup};
 use crate::failure::{Failure, Outcome};
-use crate::output;
+use crate::{cli::shared::act::usage, output};
 
 const PATH: &str = "/v1/stops";
 

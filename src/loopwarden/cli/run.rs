@@ -1,10 +1,8 @@
 //! `run`: reads the settings and starts the server.
 
 use crate::cli::args::{LogArgs, RunArgs};
-use crate::cli::shared::setup;
-use crate::exit_code;
 use crate::failure::{Failure, Outcome};
-use crate::server;
+use crate::{cli::shared::setup, exit_code, server};
 
 /// Runs until told to stop.
 ///

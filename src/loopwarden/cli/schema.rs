@@ -3,8 +3,7 @@
 use clap::ValueEnum as _;
 
 use crate::cli::args::{SchemaCommand, SchemaName};
-use crate::failure::Outcome;
-use crate::output::Output;
+use crate::{failure::Outcome, output::Output};
 
 const fn text_of(name: SchemaName) -> &'static str {
     match name {

@@ -5,10 +5,7 @@ use std::io::Write as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::cli::args::PlainFormat;
-use crate::cli::command_line::CommandLine;
-use crate::failure::Outcome;
-use crate::output::Output;
+use crate::{cli::args::PlainFormat, cli::command_line::CommandLine, failure::Outcome, output::Output};
 
 /// Version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,17 +1,13 @@
 //! `test`: policy cases, and a readable difference for each that fails.
 
-use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read as _;
-use std::path::Path;
+use std::{fmt::Write as _, fs::File, io::Read as _, path::Path};
 
 use loopwarden_lab::cases;
 use loopwarden_lab::cases::{Case, Mismatch};
 use serde_json::Value;
 
-use crate::cli::args::TestArgs;
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::{cli::args::TestArgs, output::Output};
 
 /// Bytes of a case file. Cases are written by hand, or exported one at a time.
 const CASE_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;

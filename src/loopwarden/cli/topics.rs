@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use loopwarden_kafka::KafkaOptions;
-use loopwarden_kafka::admin::topics;
 use loopwarden_kafka::admin::topics::{Admin, Created, Severity, TopicPlan, TopicProblem};
-use loopwarden_kafka::client::fate;
+use loopwarden_kafka::{KafkaOptions, admin::topics, client::fate};
 use loopwarden_lab::report::{Table, counted};
 use loopwarden_log::LogError;
 use loopwarden_settings::{Config, KafkaConfig};
@@ -13,11 +11,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::args::{ConfigArgs, LogArgs, PlainFormat, TopicFormat, TopicsCommand};
-use crate::cli::grow;
-use crate::cli::shared::setup;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat, say};
 use crate::server::{kafka_options, topic_problem, topic_problems};
+use crate::{cli::grow, cli::shared::setup};
 
 /// Prints, creates or compares.
 ///

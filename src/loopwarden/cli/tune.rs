@@ -1,22 +1,18 @@
 //! `tune`: a replay for every policy of a grid of thresholds, each judged by labels and outcomes.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::{sync::Arc, sync::atomic::Ordering};
 
-use loopwarden_lab::known_sessions::KnownSessions;
-use loopwarden_lab::replay::Found;
-use loopwarden_lab::report::stats::Retain;
 use loopwarden_lab::report::sweep::{Axis, Point, Scores, Sweep};
 use loopwarden_lab::report::{counted, html};
+use loopwarden_lab::{known_sessions::KnownSessions, replay::Found, report::stats::Retain};
 use loopwarden_settings::policy::LoadedPolicy;
 
 use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat, TuneArgs};
-use crate::cli::replay;
-use crate::cli::replay::input::Source;
 use crate::cli::replay::{input, overrides, render};
 use crate::cli::shared::{range, setup};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat, say};
+use crate::{cli::replay, cli::replay::input::Source};
 use crate::{exit_code, input_quality, signals};
 
 /// Policies of a grid. Each is a whole replay.

@@ -4,11 +4,8 @@ use clap::{Args, Subcommand};
 use loopwarden_settings::closest;
 
 use crate::cli::args::{ConfigArgs, LogArgs};
-use crate::cli::shared::setup;
-use crate::exit_code;
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
-use crate::server;
+use crate::{cli::shared::setup, exit_code, output::Output, server};
 
 /// `webhook`: whoever receives commands at a URL.
 #[derive(Debug, Subcommand)]

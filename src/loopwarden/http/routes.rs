@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, any, delete, get, post, put};
+use axum::{Router, middleware::from_fn_with_state};
 use loopwarden_sources::otlp::Signal;
 
-use crate::http::access::gate::gate;
 use crate::http::access::principal::{Role, Roles};
-use crate::http::access::rule::RouteRule;
 pub use crate::http::access::rule::{Access, Group};
 use crate::http::intake::{answers, events, export, hooks, links, otlp, stops};
 use crate::http::listener::metrics::OTHER;
 use crate::http::shared::{Process, Shared, Sidecar};
 use crate::http::views::{admin, commands, page, pages, sessions, sidecar, state};
 use crate::http::{answer, check};
+use crate::{http::access::gate::gate, http::access::rule::RouteRule};
 
 /// Reports and asks.
 const SOURCE: Access = Access::Tenant(Roles::of(&[Role::Source]));

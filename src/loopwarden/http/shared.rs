@@ -8,18 +8,12 @@ use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedReader, Feed};
 use loopwarden_sources::mapping::Mapping;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::http::access::door::Door;
-use crate::http::access::link_rights::AnswerLinks;
-use crate::http::access::rate::Rates;
-use crate::http::answer;
-use crate::http::answer::Refusal;
-use crate::http::backlog::Backlog;
-use crate::http::check::desk::Desk;
-use crate::http::intake::otlp_sessions::Exports;
-use crate::http::listener::body::Bodies;
-use crate::http::listener::metrics::Counts;
-use crate::http::views::process_status::ProcessStatus;
-use crate::input_quality::InputQuality;
+use crate::{
+    http::access::door::Door, http::access::link_rights::AnswerLinks, http::access::rate::Rates, http::answer,
+    http::answer::Refusal, http::backlog::Backlog, http::check::desk::Desk, http::intake::otlp_sessions::Exports,
+    http::listener::body::Bodies, http::listener::metrics::Counts, http::views::process_status::ProcessStatus,
+    input_quality::InputQuality,
+};
 
 /// Reads of the embedded log at once.
 pub(crate) const READS: usize = 8;

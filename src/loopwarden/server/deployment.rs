@@ -1,12 +1,9 @@
 //! The two deployments of a process: with Kafka, or with the embedded log. Each opens its store and starts its lanes.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
-use loopwarden_core::engine::SessionEngine;
-use loopwarden_core::event::Stage;
-use loopwarden_core::limits::REWRITTEN_BYTES_MAX;
+use loopwarden_core::{engine::SessionEngine, event::Stage, limits::REWRITTEN_BYTES_MAX};
 use loopwarden_kafka::admin::topics::Admin;
 use loopwarden_kafka::{KafkaLog, KafkaOptions};
 use loopwarden_lane::{
@@ -19,16 +16,13 @@ use loopwarden_settings::{Config, KafkaConfig};
 use loopwarden_sources::mapping::Mapping;
 use loopwarden_state::{RocksStore, StoreError};
 
-use crate::failure::Failure;
 use crate::http::{Backlog, BacklogLimits};
-use crate::output::say;
-use crate::server::intakes;
 use crate::server::kafka_options::{SWARM, kafka_options};
-use crate::server::spec::DeploymentSpec;
-use crate::server::status::Sum;
-use crate::server::topics::prepare_topics;
-use crate::server::webhooks;
 use crate::server::webhooks::{Prepared, Webhooks};
+use crate::{
+    failure::Failure, output::say, server::intakes, server::spec::DeploymentSpec, server::status::Sum,
+    server::topics::prepare_topics, server::webhooks,
+};
 
 /// Restore threads of a lane: a restore waits for the network most of its time.
 const RESTORE_THREADS: usize = 2;

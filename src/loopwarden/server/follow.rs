@@ -1,13 +1,8 @@
 //! What `replay --follow` adds to a process with a log of its own: a thread that reads the logs of agents while they grow.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{collections::BTreeMap, fs, io, sync::Arc, thread::JoinHandle, time::Duration};
 
 use loopwarden_lab::follow::{Follower, Look, ReadPositions};
 use loopwarden_lab::report::{counted, plain};
@@ -16,9 +11,7 @@ use loopwarden_log::{LogError, clock, replace};
 use loopwarden_sources::transcript::{Format, Made};
 use loopwarden_state::StoreError;
 
-use crate::failure::Failure;
-use crate::http::Backlog;
-use crate::output::say;
+use crate::{failure::Failure, http::Backlog, output::say};
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -3,8 +3,7 @@
 //! Both make things end, for good. So neither follows a wall clock that jumps ahead before the monotonic one has agreed with it.
 
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{thread::JoinHandle, time::Duration};
 
 use loopwarden_log::clock::Stopwatch;
 use loopwarden_log::embedded::{EmbeddedBroker, Retention};

@@ -13,10 +13,8 @@ use loopwarden_sources::mapping::Mapping;
 use loopwarden_sources::{Grant, Tenants, otlp};
 use loopwarden_state::MemoryStore;
 
-use crate::failure::Failure;
 use crate::http::{Role, Roles};
-use crate::mapping_file;
-use crate::server::spec::DeploymentSpec;
+use crate::{failure::Failure, mapping_file, server::spec::DeploymentSpec};
 
 /// Longest wait of one poll. Milliseconds.
 const POLL_MS_MAX: u64 = 100;

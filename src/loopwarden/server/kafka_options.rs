@@ -1,7 +1,6 @@
 //! Kafka as the settings have it.
 
-use loopwarden_core::event::Stage;
-use loopwarden_core::limits::REWRITTEN_BYTES_MAX;
+use loopwarden_core::{event::Stage, limits::REWRITTEN_BYTES_MAX};
 use loopwarden_kafka::{KafkaOptions, NativeSettings, Secret, Security, TopicNames};
 use loopwarden_settings::{Config, KafkaConfig, SaslMechanism, read_secret};
 use loopwarden_token::{Issuer, Msk, Source, Tokens, Way};

@@ -1,9 +1,6 @@
 //! The listener of the running process, and what to try first.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::{collections::BTreeMap, fmt::Write as _, net::SocketAddr, sync::Arc};
 
 use loopwarden_kafka::producers::writer::Writer;
 use loopwarden_log::clock;
@@ -11,11 +8,8 @@ use loopwarden_settings::{Config, LocalClients, same_token};
 use loopwarden_sources::mapping::Mapping;
 use loopwarden_webhook::AnswerKind;
 
-use crate::failure::Failure;
 use crate::http::{AnswerLinks, Door, LinkRights, Options, Principals, Roles, Server, StartError, Token, TopicWriter};
-use crate::server::kafka_options::kafka_options;
-use crate::server::state::ServerState;
-use crate::server::webhooks;
+use crate::{failure::Failure, server::kafka_options::kafka_options, server::state::ServerState, server::webhooks};
 
 /// Who is let in, as the settings have it.
 ///

@@ -1,7 +1,6 @@
 //! What the process may need of memory by its settings, and what it is allowed by its control group.
 
-use std::fmt::Write as _;
-use std::fs;
+use std::{fmt::Write as _, fs};
 
 use loopwarden_core::limits::HTTP_BODIES_BYTES_MAX;
 use loopwarden_settings::Config;

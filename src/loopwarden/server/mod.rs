@@ -15,12 +15,9 @@ mod status;
 mod topics;
 mod webhooks;
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::{net::SocketAddr, path::PathBuf, sync::mpsc::RecvTimeoutError, time::Duration};
 
 use deployment::Deployment;
 use follow::Following;
@@ -43,13 +40,9 @@ pub use topics::{topic_problem, topic_problems};
 pub(crate) use webhooks::prepare as webhooks;
 
 use crate::failure::{Failure, Outcome};
-use crate::input_quality::InputQuality;
-use crate::mapping_file;
 use crate::output::{Output, say};
-use crate::signals;
-use crate::signals::Asked;
-use crate::telemetry::logging::LogControl;
 use crate::{clock, descriptors, private, task};
+use crate::{input_quality::InputQuality, mapping_file, signals, signals::Asked, telemetry::logging::LogControl};
 
 /// How often the process looks after its lanes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -1,22 +1,15 @@
 //! SIGHUP: policy and log filter again, all or nothing. Every policy that was in force is kept beside the state, under its hash: commands
 //! and Positions name it, so that a replay of any stretch can be given the policy that decided there.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 use std::{fs, io};
 
 use loopwarden_log::replace;
-use loopwarden_settings::Loaded;
-use loopwarden_settings::policy::LoadedPolicy;
+use loopwarden_settings::{Loaded, policy::LoadedPolicy};
 
-use crate::exit_code;
-use crate::failure::Failure;
 use crate::output::{complain, say};
-use crate::server::deployment::Deployment;
-use crate::server::state;
 use crate::server::state::{InForce, ServerState};
-use crate::telemetry::logging::LogControl;
+use crate::{exit_code, failure::Failure, server::deployment::Deployment, server::state, telemetry::logging::LogControl};
 
 /// Keys that a reload puts in force; anything else needs a restart.
 const RELOADED: [&str; 2] = ["policy", "log.level"];

@@ -1,9 +1,7 @@
 //! Tells the service manager how it goes: `sd_notify`'s protocol, a datagram of text to the socket that `NOTIFY_SOCKET` names.
 
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::time::Duration;
+use std::{os::linux::net::SocketAddrExt as _, os::unix::ffi::OsStrExt as _, time::Duration};
 
 use loopwarden_log::clock::Deadline;
 

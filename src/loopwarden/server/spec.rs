@@ -9,8 +9,7 @@ use loopwarden_settings::Config;
 use loopwarden_sources::Sources;
 use loopwarden_state::{RocksOptions, RocksStore, StoreError, StoreOwner};
 
-use crate::failure::Failure;
-use crate::server::kafka_options::SWARM;
+use crate::{failure::Failure, server::kafka_options::SWARM};
 
 /// What a deployment is made of.
 pub(super) struct DeploymentSpec<'a> {

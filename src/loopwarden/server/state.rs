@@ -12,23 +12,19 @@ use loopwarden_lane::{
     AgentView, Ask, BudgetView, Clock as _, CounterView, LaneHandle, Listed, Listing, Matching, Numbered, Places, Recent,
     Spender, Standing, SystemClock, TaskState, TaskView,
 };
-use loopwarden_log::clock;
 use loopwarden_log::clock::{Deadline, Stopwatch};
-use loopwarden_log::embedded::EmbeddedBroker;
+use loopwarden_log::{clock, embedded::EmbeddedBroker};
 use loopwarden_settings::Effective;
 use loopwarden_state::{RocksStore, StoreError};
 use serde_json::{Map, Value, json};
 
 use crate::http::{Answered, Backlog, Probe, ProcessStatus, Unanswered};
-use crate::input_quality;
 use crate::input_quality::{InputQuality, Row};
-use crate::server::intakes;
 use crate::server::status::{NOTHING_CONSUMED, SILENT_AFTER, Sum};
-use crate::server::webhooks;
-use crate::telemetry::bill;
-use crate::telemetry::guard::GuardReport;
-use crate::telemetry::logging::LogControl;
-use crate::telemetry::metrics;
+use crate::{
+    input_quality, server::intakes, server::webhooks, telemetry::bill, telemetry::guard::GuardReport,
+    telemetry::logging::LogControl, telemetry::metrics,
+};
 
 /// A lane that has not turned for so long does not live. The watchdog ends the process a little later.
 const TURN_MS_MAX: u64 = 20_000;

@@ -1,7 +1,6 @@
 //! How the lanes are doing, summed: the ready line, the status line, and whether nothing comes in.
 
-use std::io::IsTerminal as _;
-use std::time::Duration;
+use std::{io::IsTerminal as _, time::Duration};
 
 use loopwarden_lane::{LaneHandle, Stats, TaskState};
 use loopwarden_log::clock::Deadline;

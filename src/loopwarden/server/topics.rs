@@ -1,14 +1,11 @@
 //! The topics that a process finds when it starts.
 
-use loopwarden_kafka::KafkaOptions;
-use loopwarden_kafka::admin::topics;
 use loopwarden_kafka::admin::topics::{Admin, Purpose, Severity, TopicPlan, TopicProblem};
 use loopwarden_kafka::client::fate::{E_NOT_AUTHORISED, E_TOPIC_MISSING};
+use loopwarden_kafka::{KafkaOptions, admin::topics};
 use loopwarden_log::LogError;
 
-use crate::exit_code;
-use crate::failure::Failure;
-use crate::output::say;
+use crate::{exit_code, failure::Failure, output::say};
 
 /// Makes the internal topics of a group that has never worked; those that vanished are an error, and no fresh start. Refuses topics that
 /// would lose state, and says what else is not as it should be.

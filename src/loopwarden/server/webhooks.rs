@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{thread::JoinHandle, time::Duration};
 
 use loopwarden_kafka::{CommandFollower, KafkaOptions, Start};
-use loopwarden_log::clock::Deadline;
-use loopwarden_log::embedded::EmbeddedBroker;
 use loopwarden_log::{LogError, Output};
+use loopwarden_log::{clock::Deadline, embedded::EmbeddedBroker};
 use loopwarden_settings::{Config, Diagnostic, ExpiredCommand, WebhookConfig, WebhookFormat, WebhookStart, read_secret};
 use loopwarden_token::Way;
 use loopwarden_webhook::{

@@ -5,10 +5,8 @@ use std::fmt::{self, Debug, Write as _};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{fmt::format::Writer, fmt::time::FormatTime, registry::LookupSpan};
 
 /// Room for an ordinary line.
 const LINE_BYTES: usize = 384;
@@ -111,8 +109,7 @@ fn text(line: &mut String, text: &str) {
 mod tests {
     use std::io;
 
-    use tracing_subscriber::Layer;
-    use tracing_subscriber::layer::SubscriberExt as _;
+    use tracing_subscriber::{Layer, layer::SubscriberExt as _};
 
     use super::*;
     use crate::telemetry::written::Written;

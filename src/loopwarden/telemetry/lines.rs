@@ -2,16 +2,10 @@
 //!
 //! A lane logs them within a span of the target [`AUDIT`]. One system call each would cost as much again as the lines themselves.
 
-use std::cell::RefCell;
-use std::io;
-use std::io::Write;
+use std::{cell::RefCell, io, io::Write};
 
-use tracing::Subscriber;
-use tracing::span::Id;
-use tracing_subscriber::Layer;
-use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::layer::Context;
-use tracing_subscriber::registry::LookupSpan;
+use tracing::{Subscriber, span::Id};
+use tracing_subscriber::{Layer, fmt::MakeWriter, layer::Context, registry::LookupSpan};
 
 /// Target of findings, and of the span around those of a commit.
 pub(super) const AUDIT: &str = "loopwarden::finding";

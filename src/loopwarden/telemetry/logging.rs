@@ -4,16 +4,11 @@ use std::io::{IsTerminal as _, Write as _};
 use std::{io, panic, thread};
 
 use loopwarden_settings::LogFormat;
-use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::time::time;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
+use tracing_subscriber::{filter::LevelFilter, fmt::time::time, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-use crate::output;
-use crate::telemetry::json::JsonLines;
 use crate::telemetry::lines::{Lines, Together};
-use crate::telemetry::repeats::Repeats;
+use crate::{output, telemetry::json::JsonLines, telemetry::repeats::Repeats};
 
 /// A filter that cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

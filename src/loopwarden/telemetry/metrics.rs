@@ -3,16 +3,13 @@
 //!
 //! Labels are closed sets or own partitions, never a name from the wire.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use loopwarden_core::event::Stage;
 use loopwarden_lane::{BUCKETS_US, Histogram, IntakeReport, LaneReport, Samples, Stats, TaskState, Value};
 use loopwarden_webhook::WebhookReport;
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
+use prometheus_client::{collector::Collector, metrics::MetricType, registry::Registry};
 
 use crate::telemetry::bill::saved;
 use crate::telemetry::guard::{GuardReport, ROWS};

@@ -2,9 +2,8 @@
 
 use std::{fmt, fs};
 
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::{collector::Collector, metrics::MetricType};
 
 /// Names, with what they tell. They have no prefix: every program has them.
 pub const METRICS: &[(&str, &str)] = &[

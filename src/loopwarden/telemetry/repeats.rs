@@ -2,16 +2,14 @@
 //!
 //! Debug and trace lines are for who looks for something, and findings are an audit: neither is limited.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use loopwarden_log::clock::Stopwatch;
 use tracing::callsite::Identifier;
 use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{fmt::format::Writer, registry::LookupSpan};
 
 use crate::telemetry::lines::AUDIT;
 

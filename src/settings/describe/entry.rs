@@ -3,10 +3,8 @@
 //! [`settings!`] makes a table of a file from a struct, [`words!`] the words of a choice from an enum. Everything else follows from their
 //! [`Form`]: the check of a layer, the messages, the JSON Schema, `config/default.toml`.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::ops::{Deref, RangeInclusive};
-use std::path::PathBuf;
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use crate::layers::tree;
 use crate::layers::tree::{Table, Value, join};

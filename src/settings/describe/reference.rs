@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use crate::describe::entry::{Entry as _, Form, Setting};
 use crate::layers::tree::{Table, Value, join};
-use crate::messages::diagnostic::Origin;
-use crate::process::config::Config;
+use crate::{messages::diagnostic::Origin, process::config::Config};
 
 const HEADER: &str = "\
 # Every setting of loopwarden with its default. What has none stands behind a `#` that touches it.

@@ -3,8 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::describe::entry::{Form, Setting, ValueRule};
-use crate::describe::reference;
-use crate::layers::tree::Value;
+use crate::{describe::reference, layers::tree::Value};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 

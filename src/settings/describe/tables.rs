@@ -1,9 +1,8 @@
 //! Arrays of tables: settings of which there may be any number.
 
 use crate::describe::entry::{Entry, Form, Reader, ValueRule};
-use crate::describe::reference;
-use crate::layers::tree;
 use crate::layers::tree::{Node, Table, Value};
+use crate::{describe::reference, layers::tree};
 
 /// Tables of one kind, `[[key]]` in a file. Each has its own defaults; no other layer than a file can hold them.
 impl<T: Entry> Entry for Vec<T> {

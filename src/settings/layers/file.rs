@@ -1,8 +1,6 @@
 //! Reads a small text file, bounded.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::path::Path;
+use std::{fs::File, io::Read as _, path::Path};
 
 use loopwarden_core::limits::CONFIG_BYTES_MAX;
 

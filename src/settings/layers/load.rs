@@ -6,14 +6,11 @@ use std::sync::Arc;
 use loopwarden_core::limits::LANES_MAX;
 
 use crate::describe::entry::{Entry as _, Reader, Setting};
-use crate::describe::reference;
-use crate::layers::shape::Codes;
 use crate::layers::tree::{Effective, Node, Source, Table, Value};
 use crate::layers::{file, names, shape, tree};
 use crate::messages::diagnostic::{BAD, Diagnostic, Diagnostics, Origin, UNKNOWN};
-use crate::process::config::Config;
-use crate::process::relations::BasePaths;
 use crate::process::{native, relations};
+use crate::{describe::reference, layers::shape::Codes, process::config::Config, process::relations::BasePaths};
 
 const CODES: Codes = Codes { unknown: UNKNOWN, bad: BAD };
 

@@ -2,10 +2,7 @@
 
 use loopwarden_core::policy::Profile;
 
-use crate::layers::tree;
-use crate::layers::tree::Source;
-use crate::messages::diagnostic::UNKNOWN;
-use crate::process::native;
+use crate::{layers::tree, layers::tree::Source, messages::diagnostic::UNKNOWN, process::native};
 
 /// What the names of all variables begin with.
 pub(crate) const PREFIX: &str = "LOOPWARDEN_";

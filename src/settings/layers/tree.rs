@@ -1,8 +1,6 @@
 //! A file as a tree of values that remember where they came from: what layers are merged in.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::Arc;
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

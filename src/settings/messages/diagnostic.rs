@@ -1,7 +1,6 @@
 //! Messages for people: a code, what happened, where, what to do.
 
-use std::fmt;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// Code of a key that is unknown.
 pub(crate) const UNKNOWN: &str = "E0201";

@@ -2,9 +2,8 @@
 
 use loopwarden_core::policy::{Detector, Policy};
 
-use crate::layers::tree;
 use crate::layers::tree::{Node, Table, Value};
-use crate::messages::diagnostic::Origin;
+use crate::{layers::tree, messages::diagnostic::Origin};
 
 /// Keys that somebody set, by detector.
 #[derive(Debug, Default)]

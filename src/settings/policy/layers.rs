@@ -1,20 +1,14 @@
 //! Policies from their layers: shipped profiles along the chain of bases, a user's file, overrides.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use loopwarden_core::policy::{Detector, PROFILES, Policy, Profile, Value as Written};
 use serde::Serialize;
 
-use crate::layers::shape::Codes;
-use crate::layers::suggest::closest;
 use crate::layers::tree::{Effective, Node, Source, Table, Value};
 use crate::layers::{file, shape, tree};
 use crate::messages::diagnostic::{Diagnostic, Diagnostics, Origin};
-use crate::policy::idle::SetKeys;
-use crate::policy::tools;
-use crate::policy::tools::ToolIndices;
+use crate::{layers::shape::Codes, layers::suggest::closest, policy::idle::SetKeys, policy::tools, policy::tools::ToolIndices};
 
 /// Code of everything that is wrong with a policy.
 pub(crate) const CODE: &str = "E0601";

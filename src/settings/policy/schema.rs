@@ -7,11 +7,9 @@ use std::collections::BTreeMap;
 use loopwarden_core::policy::{PROFILES, Profile};
 use serde_json::{Map, Value as Json, json};
 
-use crate::describe::schema::titled;
-use crate::layers::tree;
 use crate::layers::tree::{Source, Table, Value, join};
 use crate::messages::diagnostic::{BAD, Diagnostics};
-use crate::policy::tools;
+use crate::{describe::schema::titled, layers::tree, policy::tools};
 
 /// The comment behind each key, by its path.
 type Texts = BTreeMap<String, String>;

@@ -7,13 +7,9 @@ use loopwarden_core::event::EventTime;
 use loopwarden_core::limits::{LANES_MAX, POLICY_MS_MAX, RECORD_BYTES_MAX_CEILING};
 
 use crate::describe::entry::{Form, Leaf, Verbatim, range, settings, text, text_of, words};
-use crate::layers::file;
-use crate::layers::tree::Value;
 use crate::messages::diagnostic::{BAD, Diagnostic};
 use crate::process::rules::{issuer, plain_name, proxy, public};
-use crate::process::token;
-use crate::process::token::TokenConfig;
-use crate::process::webhook::WebhookConfig;
+use crate::{layers::file, layers::tree::Value, process::token, process::token::TokenConfig, process::webhook::WebhookConfig};
 
 /// Longest name of an instance or group: with the lane it is a transactional id.
 const NAME_MAX: usize = 128;

@@ -1,9 +1,8 @@
 //! librdkafka settings as people write them: known names, and none that exactly-once owns.
 
-use crate::layers::suggest::closest;
-use crate::layers::tree;
 use crate::layers::tree::{Node, Table, Value};
 use crate::messages::diagnostic::{Diagnostic, Origin};
+use crate::{layers::suggest::closest, layers::tree};
 
 /// Names that librdkafka knows, one a line, from its `CONFIGURATION.md`; without those that only code can set (callbacks).
 const KEYS: &str = include_str!("librdkafka_keys.txt");

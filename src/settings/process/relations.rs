@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-use crate::describe::entry::Reader;
-use crate::layers::tree;
 use crate::layers::tree::{Node, Table, Value};
-use crate::messages::diagnostic::Origin;
 use crate::process::config::{Config, InputForm, OtlpSignal, SaslMechanism};
-use crate::process::rules::is_safe;
-use crate::process::webhook::WebhookFormat;
+use crate::{
+    describe::entry::Reader, layers::tree, messages::diagnostic::Origin, process::rules::is_safe, process::webhook::WebhookFormat,
+};
 
 /// Directories that other programs clean up.
 const TEMPORARY: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run/user"];

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use loopwarden_core::event::is_name;
 
 use crate::describe::entry::{settings, text};
-use crate::layers::file;
 use crate::messages::diagnostic::{BAD, Diagnostic};
-use crate::process::rules;
+use crate::{layers::file, process::rules};
 
 /// Longest name: it is a label of commands, and stands in log lines.
 const NAME_MAX: usize = 64;

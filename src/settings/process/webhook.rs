@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use crate::describe::entry::{range, settings, text, words};
-use crate::layers::file;
 use crate::messages::diagnostic::{BAD, Diagnostic};
-use crate::process::rules;
+use crate::{layers::file, process::rules};
 
 /// Longest name. It is part of a consumer group and of a file.
 const NAME_MAX: usize = 64;

@@ -2,10 +2,8 @@
 
 use loopwarden_core::event::Rejected;
 
-use crate::frameworks::semconv;
 use crate::otlp::convention::{Convention, no_log};
-use crate::otlp::meaning::Meaning;
-use crate::otlp::view::SpanView;
+use crate::{frameworks::semconv, otlp::meaning::Meaning, otlp::view::SpanView};
 
 pub(super) const CONVENTION: Convention = Convention { name: "MCP", hint: semconv::HINT, span, log: no_log };
 

@@ -3,10 +3,9 @@
 use loopwarden_core::event::Rejected;
 
 use crate::frameworks::langchain::{given, returned};
-use crate::otlp::call::Call;
 use crate::otlp::convention::{Convention, no_log};
 use crate::otlp::meaning::{AGENT, Meaning, ended};
-use crate::otlp::view::SpanView;
+use crate::{otlp::call::Call, otlp::view::SpanView};
 
 pub(super) const CONVENTION: Convention = Convention {
     name: "OpenInference",

@@ -2,10 +2,9 @@
 
 use loopwarden_core::event::Rejected;
 
-use crate::otlp::call::Call;
 use crate::otlp::convention::{Convention, no_log};
 use crate::otlp::meaning::{Meaning, ended};
-use crate::otlp::view::SpanView;
+use crate::{otlp::call::Call, otlp::view::SpanView};
 
 pub(super) const CONVENTION: Convention =
     Convention { name: "Vercel AI SDK", hint: "the AI SDK reports both with recordInputs and recordOutputs", span, log: no_log };

@@ -3,10 +3,7 @@
 use loopwarden_guard::Capabilities;
 use serde_json::Value as Json;
 
-use crate::hook::event::HookEvent;
-use crate::hook::message::HookMessage;
-use crate::hook::object::Object;
-use crate::hook::say::Say;
+use crate::{hook::event::HookEvent, hook::message::HookMessage, hook::object::Object, hook::say::Say};
 
 /// What one agent reports to its hooks, and what it reads.
 #[derive(Debug)]

@@ -18,10 +18,7 @@ pub use contract::Hook;
 pub use event::HookEvent;
 use loopwarden_guard::Answer;
 
-use crate::agent::Agent;
-use crate::hook::message::What;
-use crate::hook::object::Object;
-use crate::hook::say::Say;
+use crate::{agent::Agent, hook::message::What, hook::object::Object, hook::say::Say};
 
 /// Longest body of a hook that is read. Bytes. An edit of a large file is a few hundred kilobytes.
 pub const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;

@@ -1,7 +1,6 @@
 //! A JSON object of an agent, its members unread. What has another type than expected counts as absent.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::value::RawValue;
 

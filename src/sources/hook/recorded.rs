@@ -1,8 +1,7 @@
 //! What real agents told their hooks (`tests/agents/recorded`), and what becomes of it: the event, and the answer to a refusal, a nudge and
 //! a stop. Lines without expectations are filled in with `LOOPWARDEN_GOLDEN=write`, to be read before they are committed.
 
-use std::fs;
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 use loopwarden_core::event::{EventTime, RecordMeta, decode};
 use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
@@ -10,10 +9,9 @@ use loopwarden_guard::{Action, Answer, Decision, Freshness, Source};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::agent::Agent;
 use crate::agents::{AGENTS, agent};
-use crate::hook::event::HookEvent;
 use crate::hook::{BODY_BYTES_MAX, read, write};
+use crate::{agent::Agent, hook::event::HookEvent};
 
 const MESSAGE: &str = "The same call has returned the same result 3 times. Try something else.";
 

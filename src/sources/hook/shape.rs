@@ -3,8 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::hook::message::{Call, HookMessage, Value, What, time};
-use crate::hook::object::Object;
-use crate::hook::say::Say;
+use crate::{hook::object::Object, hook::say::Say};
 
 /// Session, agent, model and time, with what happened.
 pub(crate) fn read<'a>(body: &Object<'a>, what: What<'a>) -> Option<HookMessage<'a>> {

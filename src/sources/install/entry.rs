@@ -1,7 +1,6 @@
 //! Entries of settings files, in the forms that agents share.
 
-use jsonc_parser::cst::CstInputValue;
-use jsonc_parser::json;
+use jsonc_parser::{cst::CstInputValue, json};
 
 /// A command of a shell, in the form that Claude Code began. How long `timeout` is in which unit is the agent's.
 pub(crate) fn run(command: &str, timeout: u32) -> CstInputValue {

@@ -3,8 +3,7 @@
 use loopwarden_core::event::Rejected;
 use serde_json::Value;
 
-use crate::otlp::call::Call;
-use crate::otlp::view::SpanView;
+use crate::{otlp::call::Call, otlp::view::SpanView};
 
 /// What a span or log record says.
 #[derive(Debug, Clone, PartialEq)]

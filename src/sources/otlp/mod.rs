@@ -25,12 +25,10 @@ use message::{LogRecord, Span};
 use serde_json::Value;
 use view::{LogView, SpanView, checked_session};
 
-use crate::agents::AGENTS;
 use crate::batch::{Batch, Bounds, Made};
-use crate::fault::Fault;
-use crate::frameworks;
 use crate::senders::{Calls, Received};
 use crate::session::{Names, Sessions, SpanId, TraceId, hex};
+use crate::{agents::AGENTS, fault::Fault, frameworks};
 
 /// The form of all senders here.
 pub const FORM: &str = "OpenTelemetry";

@@ -1,7 +1,6 @@
 //! The fields by which a log is known.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use loopwarden_core::event::json;
 

@@ -1,7 +1,6 @@
 //! Whose log it is.
 
-use std::cmp::Ordering;
-use std::fmt;
+use std::{cmp::Ordering, fmt};
 
 use crate::agents::AGENTS;
 use crate::transcript::log::{Log, Reader};

@@ -3,8 +3,7 @@
 use loopwarden_core::event::Rejected;
 
 use crate::transcript::fields::{Fields, Sign};
-use crate::transcript::object::Object;
-use crate::transcript::sink::Sink;
+use crate::{transcript::object::Object, transcript::sink::Sink};
 
 /// The log of an agent.
 #[derive(Debug)]

@@ -17,9 +17,7 @@ use loopwarden_core::event::{Reason, Rejected, json};
 use serde_json::{Map, Value};
 pub use sink::{Made, Tally};
 
-use crate::transcript::log::Reader;
-use crate::transcript::object::Object;
-use crate::transcript::sink::Sink;
+use crate::{transcript::log::Reader, transcript::object::Object, transcript::sink::Sink};
 
 /// Longest piece. Bytes. One holds at most a call with its answer, or a model's reply.
 pub const PIECE_BYTES_MAX: usize = 8 * 1024 * 1024;

@@ -1,7 +1,6 @@
 //! Errors of RocksDB, sorted by fate. It answers in texts; these are the ones that matter.
 
-use std::io;
-use std::path::Path;
+use std::{io, path::Path};
 
 use rocksdb::ErrorKind;
 

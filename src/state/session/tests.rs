@@ -11,8 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{MemoryStore, state_hash};
-use loopwarden_core::identity::Sketch;
-use loopwarden_core::limits::USER_NAMING_TEXTS_MAX;
+use loopwarden_core::{identity::Sketch, limits::USER_NAMING_TEXTS_MAX};
 
 const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };
 

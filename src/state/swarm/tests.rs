@@ -1,10 +1,9 @@
 //! Counters, panes and floors as bytes.
 
-use loopwarden_core::detect::Brief;
 use loopwarden_core::engine::{Action, Advice, IdentityRecipe, Placement, Scope, ScopeKind, Spawned, Verdict};
-use loopwarden_core::event::Stage;
 use loopwarden_core::identity::{Hash64, Hash128};
 use loopwarden_core::policy::{Detector, Used};
+use loopwarden_core::{detect::Brief, event::Stage};
 use proptest::prelude::*;
 
 use super::*;

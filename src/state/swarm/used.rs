@@ -1,9 +1,8 @@
 //! What is used of budgets and seen of trees, as panes and reports hold it.
 
 use loopwarden_core::engine::{SeenBrief, Spawned};
-use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Hash64, Sketch};
-use loopwarden_core::policy::Used;
+use loopwarden_core::{event::EventTime, policy::Used};
 use serde::{Deserialize, Serialize};
 
 /// What was used of a budget.

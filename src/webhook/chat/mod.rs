@@ -14,8 +14,7 @@ use serde_json::Value;
 pub(crate) use discord::with_components;
 pub(crate) use pagerduty::with_routing_key;
 
-use crate::chat::notice::Notice;
-use crate::link::Button;
+use crate::{chat::notice::Notice, link::Button};
 
 /// A provider whose users read the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

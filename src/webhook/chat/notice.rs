@@ -1,7 +1,6 @@
 //! What people are to read of a command, in the same order everywhere.
 
-use loopwarden_core::event::is_unseen;
-use loopwarden_core::wire::whom;
+use loopwarden_core::{event::is_unseen, wire::whom};
 use serde_json::Value;
 
 /// A name and its value, beside the text.

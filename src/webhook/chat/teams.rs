@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::chat::notice::Notice;
-use crate::link::Button;
+use crate::{chat::notice::Notice, link::Button};
 
 /// Runs of text in rich blocks, in which cards know no Markdown and no function. A mention would need a list of entities, which is not there.
 pub(super) fn body(notice: &Notice, buttons: &[Button]) -> Value {

@@ -2,9 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use loopwarden::event::Content;
-use loopwarden::event::View;
-use loopwarden::identity::canonical_text;
+use loopwarden::{event::Content, event::View, identity::canonical_text};
 
 fuzz_target!(|text: &str| {
     // Any text, quoted, is a content; `view` says whether it holds JSON.

@@ -2,13 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use loopwarden::event::EventKind;
-use loopwarden::event::EventTime;
-use loopwarden::event::RecordMeta;
-use loopwarden::event::RecordOffset;
-use loopwarden::event::decode;
-use loopwarden::identity::canonical_text;
-use loopwarden::identity::readable_text;
+use loopwarden::{event::EventKind, event::EventTime, event::RecordMeta, event::RecordOffset, event::decode, identity::canonical_text, identity::readable_text};
 
 fuzz_target!(|bytes: &[u8]| {
     let record = RecordMeta {

@@ -4,9 +4,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use loopwarden::identity::MaskRule;
-use loopwarden::identity::MaskSet;
-use loopwarden::identity::SHIPPED_MASKS;
+use loopwarden::{identity::MaskRule, identity::MaskSet, identity::SHIPPED_MASKS};
 
 static MASKS: LazyLock<(MaskSet, MaskSet)> = LazyLock::new(|| {
     let rules = SHIPPED_MASKS.map(|(pattern, replacement)| MaskRule { pattern: pattern.into(), replacement: replacement.into() });

@@ -1,10 +1,7 @@
 //! `loopwarden hook`: settings of agents before and after, byte for byte, in a home of the test's own.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, process::Output};
 
 use loopwarden::exit_code;
 

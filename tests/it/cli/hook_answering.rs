@@ -1,11 +1,8 @@
 //! `loopwarden hook` and the process that answers: its mode, its service, and what is said where there is none.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::process::Output;
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, process::Output};
 
 use loopwarden::exit_code;
 

@@ -1,12 +1,9 @@
 //! `loopwarden init`: from an empty home to a process that answers, and back by the commands that it prints.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::{collections::BTreeMap, fs, io::Write as _, os::unix::fs::PermissionsExt as _};
 
 use loopwarden::exit_code;
 

@@ -1,8 +1,7 @@
 //! Words that the command line knows, and what it says to those that it does not know.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::{fs, process::Stdio};
 
 use loopwarden::exit_code;
 

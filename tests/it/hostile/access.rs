@@ -1,7 +1,6 @@
 //! Whoever reaches the listener, with and without a token: what each role may do, and of which tenants.
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use loopwarden::http::routes::ROUTES;
 use serde_json::{Value, json};

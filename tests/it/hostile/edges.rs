@@ -1,13 +1,11 @@
 //! Somebody else on the machine, or whoever sets a variable: what leaves a process, and the files that it writes for others.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver as Told, sync_channel};
+use std::{fs, os::unix::fs::PermissionsExt as _, os::unix::process::CommandExt as _};
 
 use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_uid;

@@ -1,17 +1,13 @@
 //! Who sends events, and nothing else: he stops no task, pushes out no other's counters, speaks for no swarm, and reads nobody's words.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Command, Stdio};
+use std::{fs, os::unix::process::CommandExt as _, path::Path};
 
 use loopwarden::engine::{IdentityRecipe, SwarmCallKey};
-use loopwarden::event::NextOffset;
 use loopwarden::limits::{HTTP_HEAD_WAIT, LETTERS_WHOLE_PER_MINUTE, RECORD_BYTES_MAX_DEFAULT};
-use loopwarden::store::KeyFamily;
-use loopwarden::store::report::report_key;
+use loopwarden::{event::NextOffset, store::KeyFamily, store::report::report_key};
 use loopwarden_sim::MemoryTopic;
 use serde_json::{Value, json};
 

@@ -1,8 +1,7 @@
 //! Other users of the same host: they reach the port, and get health, metrics and the version.
 
-use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
+use std::{io::Write as _, os::unix::process::CommandExt as _};
 
 use serde_json::{Value, json};
 

@@ -1,9 +1,8 @@
 //! Anything at all, at every route, by everybody: nothing panics, and nobody gets what is not his.
 
-use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::{collections::BTreeMap, net::TcpStream};
 
 use loopwarden::clock::Stopwatch;
 use serde_json::{Value, json};

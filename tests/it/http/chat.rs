@@ -1,8 +1,7 @@
 //! Commands as messages for people: what is posted is what each provider has published, and `webhook test` shows what a receiver answers.
 
-use std::fs;
-use std::path::Path;
 use std::process::{Command, Output};
+use std::{fs, path::Path};
 
 use jsonschema::Validator;
 use loopwarden::exit_code;

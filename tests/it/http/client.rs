@@ -1,8 +1,7 @@
 //! A client that knows no more HTTP than a socket and a few lines of text.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::{net::TcpStream, time::Duration};
 
 use serde_json::Value;
 

@@ -1,7 +1,6 @@
 //! Events in, commands out: as printed, durable, once, resumed.
 
-use std::collections::BTreeSet;
-use std::process::Command;
+use std::{collections::BTreeSet, process::Command};
 
 use serde_json::Value;
 

@@ -1,7 +1,6 @@
 //! A person answers in a chat: by a link that asks once more, ends, and does nothing when it was altered.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 use loopwarden::clock::{Stopwatch, now_ms};
 use loopwarden::event::EventTime;

@@ -22,12 +22,11 @@ mod table;
 mod watch;
 mod webhooks;
 
-use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use client::{Answer, Client, PATIENCE};
 use loopwarden::clock::Deadline;

@@ -2,8 +2,7 @@
 
 use std::io::Write as _;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
 use crate::http::{Running, Scratch};

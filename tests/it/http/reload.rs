@@ -1,9 +1,7 @@
 //! Another policy: by SIGHUP, all or nothing, and by a restart in the middle of an episode.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::{fs, process::Command, time::Duration};
 
 use loopwarden::clock::Deadline;
 use serde_json::Value;

@@ -1,15 +1,10 @@
 //! `loopwarden guard` beside a process with a log of its own: verdicts and events by HTTP.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::{fs, os::unix::fs::PermissionsExt as _, os::unix::net::UnixStream, time::Duration};
 
-use loopwarden::clock::Deadline;
-use loopwarden::http::routes::ROUTES;
-use loopwarden::limits;
+use loopwarden::{clock::Deadline, http::routes::ROUTES, limits};
 use serde_json::{Value, json};
 
 use crate::bounded::{START_WAIT, bounded};

@@ -1,14 +1,12 @@
 //! The route table: each route answers as its access says; metrics are what they say they are.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::sync::Arc;
+use std::{fs, sync::Arc};
 
-use loopwarden::engine::SubjectKey;
-use loopwarden::event::EventTime;
 use loopwarden::http::routes::{Access, Group, ROUTES, Route};
 use loopwarden::http::{Answered, Door, Options, Principals, Probe, ProcessStatus, Roles, Server, Token, Unanswered};
 use loopwarden::task::{AgentView, BudgetView, CounterView, Listed, Listing, Matching, Numbered, Spender, Standing, TaskView};
+use loopwarden::{engine::SubjectKey, event::EventTime};
 use loopwarden_settings::LocalClients;
 use serde_json::{Value, json};
 

@@ -1,9 +1,8 @@
 //! `tail` and `top` beside a running process: the real binary, asked over HTTP.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::{fs, net::TcpListener};
 
 use loopwarden::exit_code;
 use serde_json::{Value, json};

@@ -1,8 +1,6 @@
 //! Commands as webhooks of a process with a log of its own: in order, each at least once, whatever a receiver does.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::{fs, path::Path, process::Command};
 
 use loopwarden_token::hmac_sha256;
 use native_tls::{Identity, TlsAcceptor};

@@ -1,11 +1,7 @@
 //! The embedded log: the contract, and what a power cut leaves.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::Duration;
+use std::{collections::BTreeMap, ffi::OsString, ops::ControlFlow, path::Path, time::Duration};
 
 use loopwarden::event::{NextOffset, Stage, TaskId};
 use loopwarden::log::embedded::{
@@ -15,9 +11,8 @@ use loopwarden::log::{CommitOutcome, Destination, Flow, Log, LogError, LogEvent,
 use loopwarden::server::Upkeep;
 use loopwarden::store::{KeyFamily, RocksOptions, RocksStore, StateStore, StoreOwner};
 
-use super::log_contract;
 use super::log_contract::{Feed, Seen, World, change, command, commit, read, session, take_all};
-use super::temp_dir::TempDir;
+use super::{log_contract, temp_dir::TempDir};
 
 const PARTITIONS: u32 = 3;
 const LONG: Duration = Duration::from_secs(60);

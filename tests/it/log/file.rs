@@ -1,17 +1,12 @@
 //! Replay from files: places, order, and lanes that are turned by threads.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{io::Write, sync::Arc, time::Duration};
 
-use loopwarden::clock::Deadline;
-use loopwarden::engine::SessionEngine;
 use loopwarden::event::{Stage, partition_of};
-use loopwarden::log::LogError;
 use loopwarden::log::file::{Collected, FileInput, FileOptions, Next, REPLAY_PARTITIONS, RecordedInput};
-use loopwarden::policy::Policy;
 use loopwarden::task::{CommitTrigger, LaneSettings};
+use loopwarden::{clock::Deadline, engine::SessionEngine, log::LogError, policy::Policy};
 use loopwarden_lab::replay::Workers;
 
 use super::log_contract::{Got, session};

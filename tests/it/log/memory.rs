@@ -1,7 +1,6 @@
 //! The broker in memory: the contract, and each fault once.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use loopwarden::event::{NextOffset, Stage, TaskId};
 use loopwarden::log::{CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output, Partitions};

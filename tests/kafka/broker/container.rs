@@ -8,22 +8,16 @@
 //! When the daemon goes away in the middle of the tests, its brokers may go with it, and every test would wait for its patience to run out. So
 //! a thread watches, says so, and ends this program with all that it has started.
 
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
-use std::process::Command;
-use std::sync::Once;
-use std::time::Duration;
 use std::{env, fs, process, thread};
+use std::{fs::File, os::unix::fs::MetadataExt, pin::pin, process::Command, sync::Once, time::Duration};
 
 use futures_util::StreamExt;
-use testcontainers::bollard::Docker;
 use testcontainers::bollard::query_parameters::{EventsOptions, ListContainersOptionsBuilder, RemoveContainerOptions};
-use testcontainers::core::client::docker_client_instance;
 use testcontainers::core::{Mount, WaitFor};
 use testcontainers::runners::{AsyncRunner, SyncRunner};
 use testcontainers::{Container, GenericImage, ImageExt};
+use testcontainers::{bollard::Docker, core::client::docker_client_instance};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 

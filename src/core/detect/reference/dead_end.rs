@@ -1,12 +1,9 @@
 //! `dead_end`: the same error comes back, whatever is tried (corteX). Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::history::History;
-use crate::detect::steps::step::Step;
-use crate::detect::steps::tally::Tally;
 use crate::detect::text::{Advice, CommandText, TextContext};
+use crate::detect::{detector::Detector, steps::history::History, steps::step::Step, steps::tally::Tally};
 use crate::limits::ERROR_CHARS_MAX;
 use crate::setting::{MODE, Mode, Needs, SharedSettings, ToolPolicy, Window, chars, count, settings};
 

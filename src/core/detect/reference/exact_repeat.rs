@@ -1,12 +1,10 @@
 //! `exact_repeat`: the same call again (HackEurope26 counts in a window, attocode in a row). Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Finding, repeat_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::history::History;
-use crate::detect::steps::step::Step;
 use crate::detect::steps::tally::{Run, Tally};
 use crate::detect::text::{CommandText, TextContext};
+use crate::detect::{detector::Detector, steps::history::History, steps::step::Step};
 use crate::setting::{
     BLOCK_SCOPE, BlockAt, BlockScope, Key, Kind, MODE, Mode, Needs, SharedSettings, ToolPolicy, Window, count, one_of, settings,
 };

@@ -1,11 +1,10 @@
 //! `exploration`: reading file after file, changing none (attocode's saturation). Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::history::History;
 use crate::detect::steps::step::{Flags, Step};
 use crate::detect::text::{CommandText, TextContext};
+use crate::detect::{detector::Detector, steps::history::History};
 use crate::event::EventTime;
 use crate::limits::EXPLORED_TURNS_MAX;
 use crate::setting::{MODE, Mode, Needs, SharedSettings, count, settings, steps};

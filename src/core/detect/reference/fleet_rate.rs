@@ -1,9 +1,8 @@
 //! `fleet_rate`: too many equal calls of the whole fleet (rockbot). Counted by the swarm stage. Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::swarm_repeat::few_panes;
 use crate::detect::text::{CommandText, TextContext};
+use crate::detect::{detector::Detector, swarm_repeat::few_panes};
 use crate::limits::SWARM_KEYS_MAX;
 use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, Table, Tools, count, millis, one_of, settings, steps};
 

@@ -1,12 +1,11 @@
 //! `near_repeat`: the same target again, shell file reads folded (attocode). Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Finding, repeat_identity};
 use crate::detect::reference::exact_repeat::{repeat, tier};
 use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::steps::tally::Run;
 use crate::detect::text::{CommandText, TextContext, safe};
+use crate::detect::{detector::Detector, steps::tally::Run};
 use crate::limits::ARG_NAMES_SHOWN;
 use crate::setting::{BLOCK_SCOPE, BlockAt, BlockScope, MODE, Mode, Needs, SharedSettings, ToolPolicy, count, settings};
 

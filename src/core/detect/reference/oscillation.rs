@@ -1,12 +1,9 @@
 //! `oscillation`: two to four tools in turn (corteX). Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, halves, loop_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::history::History;
-use crate::detect::steps::step::Step;
-use crate::detect::steps::tally::Tally;
 use crate::detect::text::{Advice, CommandText, TextContext};
+use crate::detect::{detector::Detector, steps::history::History, steps::step::Step, steps::tally::Tally};
 use crate::identity::{Hash64, hash_text};
 use crate::setting::{Key, Kind, MODE, Mode, Value, Window, count, settings};
 

@@ -1,11 +1,10 @@
 //! `outcome_repeat`: the same answer to the same call, volatile text masked (rockbot). Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, halves, loop_identity, repeat_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::steps::tally::Tally;
 use crate::detect::text::{CommandText, TextContext};
+use crate::detect::{detector::Detector, steps::tally::Tally};
 use crate::identity::Hash64;
 use crate::setting::{BLOCK_SCOPE, BlockAt, BlockScope, MODE, Mode, Needs, SharedSettings, ToolPolicy, count, settings};
 

@@ -1,11 +1,10 @@
 //! The progress matrix of `stagnation` and `stuck`: approach × outcome, each seen before or new (IronCurtain). *Seen* means held by the ring.
 
 use crate::detect::finding::{Family, Finding, loop_identity, repeat_identity};
-use crate::detect::reference::category::Category;
 use crate::detect::reference::{stagnation, stuck};
 use crate::detect::rule::{CountSettings, Rule as _};
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::steps::tally::Tally;
+use crate::detect::{reference::category::Category, steps::tally::Tally};
 use crate::identity::{Hash64, Hash128};
 use crate::setting::ToolPolicy;
 

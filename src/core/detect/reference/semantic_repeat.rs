@@ -1,12 +1,9 @@
 //! `semantic_repeat`: variations of one idea, by Jaccard similarity of tokens (corteX). Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::history::History;
-use crate::detect::steps::step::Step;
-use crate::detect::steps::tally::Tally;
 use crate::detect::text::{Advice, CommandText, TextContext};
+use crate::detect::{detector::Detector, steps::history::History, steps::step::Step, steps::tally::Tally};
 use crate::identity::{StopWords, hash_text};
 use crate::limits::READABLE_BYTES_MAX;
 use crate::setting::{Key, Kind, MODE, Mode, Needs, Share, SharedSettings, ToolPolicy, Window, chars, count, settings};

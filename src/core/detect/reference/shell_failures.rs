@@ -1,11 +1,10 @@
 //! `shell_failures`: shell commands failing in a row (attocode's bash cascade). Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::steps::tally::Tally;
 use crate::detect::text::{CommandText, TextContext};
+use crate::detect::{detector::Detector, steps::tally::Tally};
 use crate::setting::{Key, Kind, MODE, Mode, count, settings};
 
 settings! {

@@ -1,12 +1,10 @@
 //! `state_repeat`: back in a state where the agent has been, anywhere in a window (corteX exact). Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Finding, repeat_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
-use crate::detect::steps::history::History;
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::steps::tally::Tally;
 use crate::detect::text::{Advice, CommandText, TextContext};
+use crate::detect::{detector::Detector, steps::history::History, steps::tally::Tally};
 use crate::setting::{MODE, Mode, Needs, SharedSettings, ToolPolicy, Window, count, settings};
 
 settings! {

@@ -1,9 +1,8 @@
 //! `stuck`: new calls that bring known outcomes (IronCurtain). Its streak is counted by the progress matrix. Page `detection`.
 
-use crate::detect::detector::Detector;
-use crate::detect::reference::stagnation::streak;
 use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::text::{CommandText, TextContext};
+use crate::detect::{detector::Detector, reference::stagnation::streak};
 use crate::setting::{BLOCK_SCOPE, BlockAt, BlockScope, MODE, Mode, Needs, SharedSettings, Tools, count, settings};
 
 settings! {

@@ -1,11 +1,10 @@
 //! `test_fix`: test runs failing in a row, edits between them or not (attocode). Page `detection`.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::steps::tally::Tally;
 use crate::detect::text::{CommandText, TextContext};
+use crate::detect::{detector::Detector, steps::tally::Tally};
 use crate::identity::Phrases;
 use crate::setting::{Flag, MODE, Mode, Needs, PhrasesInOrder, SharedSettings, count, one_of, settings};
 

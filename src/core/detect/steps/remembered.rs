@@ -1,8 +1,7 @@
 //! Which hashes the remembered steps hold, so that what is new is found by looking up and not by walking: a step costs what it holds, not what
 //! its session is long. Derived from the ring, never stored.
 
-use crate::detect::steps::names::ToolId;
-use crate::detect::steps::step::Step;
+use crate::detect::{steps::names::ToolId, steps::step::Step};
 use crate::identity::SketchView;
 
 /// Steps before the newest that it is compared with.

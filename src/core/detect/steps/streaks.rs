@@ -1,14 +1,10 @@
 //! The counters of the detectors: what cannot be read off the ring, because runs may be longer than it. All of one session.
 
-use crate::detect::budget::Spent;
-use crate::detect::detector::Detector;
-use crate::detect::own_words::OwnTexts;
-use crate::detect::reference::exploration::Explored;
-use crate::detect::reference::outcome_repeat::OutcomeRun;
-use crate::detect::reference::progress_matrix::Matrix;
 use crate::detect::steps::tally::{Run, Tally};
-use crate::detect::text_only::Texts;
-use crate::detect::weights::score::Score;
+use crate::detect::{
+    budget::Spent, detector::Detector, own_words::OwnTexts, reference::exploration::Explored,
+    reference::outcome_repeat::OutcomeRun, reference::progress_matrix::Matrix, text_only::Texts, weights::score::Score,
+};
 
 /// Counters of every detector that has one. A reset makes them the default again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

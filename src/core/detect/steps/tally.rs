@@ -1,7 +1,6 @@
 //! How detectors count steps: those of a window, those of one kind in a row, and equal ones in a row.
 
-use crate::detect::steps::history::History;
-use crate::detect::steps::step::Step;
+use crate::detect::{steps::history::History, steps::step::Step};
 use crate::identity::Hash128;
 
 /// Steps that were counted, and where they begin.

@@ -1,10 +1,8 @@
 //! Which calls got an agent nowhere: what `swarm_repeat` sums up with `count = "unproductive"`. The rule of `state_repeat` on work in
 //! between holds here too: a swarm of agents that each edit and try again is at work.
 
-use crate::detect::steps::history::History;
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::weights::evidence::Marks;
-use crate::detect::weights::news;
+use crate::detect::{steps::history::History, weights::evidence::Marks, weights::news};
 
 /// Whether a completed call brought its agent nothing: a failure of a call not made before or of one that failed alike, and a success that repeats a known call with a known
 /// answer. What has few words, what waits and what was done since a change got somewhere.

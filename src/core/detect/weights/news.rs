@@ -4,10 +4,8 @@
 //! arguments count instead: who writes nine files gets "ok" nine times, and brings nine files. A failure is what is left of it without the
 //! words of its call.
 
-use crate::detect::steps::history::History;
-use crate::detect::steps::remembered::MEMORY_STEPS;
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::weights::evidence::Marks;
+use crate::detect::{steps::history::History, steps::remembered::MEMORY_STEPS, weights::evidence::Marks};
 use crate::identity::SketchView;
 
 /// Answers that share so much are the same answer. Percent of their runs of three words.

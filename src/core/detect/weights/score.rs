@@ -3,14 +3,10 @@
 //!
 //! Points are hundredths, whole numbers: a sum is the same on every machine.
 
-use crate::detect::detector::Detector;
 use crate::detect::finding::{Finding, evidence_identity};
-use crate::detect::rule::CountSettings;
-use crate::detect::steps::history::History;
-use crate::detect::steps::step::Step;
-use crate::detect::steps::tally::Tally;
 use crate::detect::weights::facts::{Fact, Facts, Side};
 use crate::detect::weights::measure::{Measured, Waiting};
+use crate::detect::{detector::Detector, rule::CountSettings, steps::history::History, steps::step::Step, steps::tally::Tally};
 use crate::setting::{BlockScope, Mode, Table};
 
 /// Weights are written with at most so many decimals.

@@ -1,13 +1,9 @@
 //! `decide`: from the findings of one moment to at most one command, by fusion and episodes. Page `detection`.
 
 use crate::detect::{Finding, History, Step};
-use crate::engine::context::Context;
 use crate::engine::deciding::episode::{Episode, Track};
 use crate::engine::deciding::fusion::{Fused, Recommended, fuse, rank};
-use crate::engine::effects::Effects;
-use crate::engine::marks::Mark;
-use crate::engine::publishing::command::Action;
-use crate::engine::session::Head;
+use crate::engine::{context::Context, effects::Effects, marks::Mark, publishing::command::Action, session::Head};
 use crate::limits::ACTIVE_VERDICTS_MAX;
 use crate::policy::{Detector, Mode, Policy};
 

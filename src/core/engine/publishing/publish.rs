@@ -1,14 +1,11 @@
 //! `publish`: a decision becomes a command, with scope, expiry, text and evidence, and a verdict in force.
 
 use crate::detect::{Category, Finding, History, Step, TextContext, safe};
-use crate::engine::context::Context;
-use crate::engine::deciding::decide::Decision;
 use crate::engine::deciding::episode::{Episode, Track};
 use crate::engine::effects::{Effects, RecipeForm};
-use crate::engine::marks::Mark;
 use crate::engine::publishing::command::{Action, Command, Fact, IdentityRecipe, Placement, ReasonCode, Scope, ScopeKind};
-use crate::engine::publishing::message;
 use crate::engine::session::{Head, PendingNudge, Session};
+use crate::engine::{context::Context, deciding::decide::Decision, marks::Mark, publishing::message};
 use crate::event::{EventKind, EventTime};
 use crate::identity::{argument_names, hash_text};
 use crate::limits::{SENT_TEXTS_MAX, TOOL_NAME_CHARS_SHOWN};

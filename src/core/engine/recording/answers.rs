@@ -1,13 +1,10 @@
 //! What a person's answer to a command changes: the loop is let be, and what stands about it goes.
 
-use crate::engine::context::Context;
-use crate::engine::effects::Effects;
-use crate::engine::exemptions::Exemption;
 use crate::engine::publishing::command::{CommandId, ReasonCode};
-use crate::engine::recording::lifecycle::unblock;
-use crate::engine::session::Session;
-use crate::engine::watched::Watch;
-use crate::engine::watching::end_watch;
+use crate::engine::{
+    context::Context, effects::Effects, exemptions::Exemption, recording::lifecycle::unblock, session::Session, watched::Watch,
+    watching::end_watch,
+};
 use crate::event::{Answer, EventTime, Judged};
 use crate::identity::base32;
 use crate::policy::Detector;

@@ -2,17 +2,13 @@
 
 use crate::detect::weights::measure;
 use crate::detect::{Flags, History, Step, Waiting, brought_nothing, tree};
-use crate::engine::context::Context;
-use crate::engine::due::arm_open_calls;
 use crate::engine::effects::{DeniedBy, Effects, NudgeResponse};
-use crate::engine::marks::Mark;
 use crate::engine::observe::{MatrixBlock, Recorded};
 use crate::engine::recording::identify::{self, Asked};
-use crate::engine::recording::lifecycle::remember;
 use crate::engine::recording::swarm_calls::{count_fleet, count_in_vain, count_made};
 use crate::engine::recording::uses::{count_spawn, count_spawn_in_vain};
 use crate::engine::session::{Head, Session};
-use crate::engine::tree::Tree;
+use crate::engine::{context::Context, due::arm_open_calls, marks::Mark, recording::lifecycle::remember, tree::Tree};
 use crate::event::{Call, CallResult, EventTime, Outcome};
 use crate::identity::{Arguments, Hash64, call_identity, hash_text};
 use crate::policy::{Detector, Policy, ToolClass, ToolPolicy};

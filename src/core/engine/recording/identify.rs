@@ -1,7 +1,6 @@
 //! Event to step: what of a call and its answer is kept. Only what the running detectors need is computed.
 
-use std::borrow::Cow;
-use std::cell::LazyCell;
+use std::{borrow::Cow, cell::LazyCell};
 
 use crate::detect::reference::test_fix;
 use crate::detect::weights::evidence::{ANSWER_WORDS_MAX, ARGUMENT_WORDS_MAX, ARGUMENTS_MAX, LITTLE_WORDS};

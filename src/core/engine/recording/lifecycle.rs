@@ -3,16 +3,11 @@
 use std::collections::VecDeque;
 
 use crate::detect::{Flags, Matrix, Streaks};
-use crate::engine::context::Context;
-use crate::engine::deciding::episode::Track;
-use crate::engine::effects::Effects;
-use crate::engine::input::SourcePosition;
 use crate::engine::publishing::command::{Action, Command, ReasonCode, Verdict};
-use crate::engine::session::Session;
-use crate::engine::subject::SEPARATOR;
-use crate::engine::timer::TimerKind;
-use crate::engine::watched::Watch;
-use crate::engine::watching::end_watch;
+use crate::engine::{
+    context::Context, deciding::episode::Track, effects::Effects, input::SourcePosition, session::Session, subject::SEPARATOR,
+    timer::TimerKind, watched::Watch, watching::end_watch,
+};
 use crate::event::{Event, EventTime};
 use crate::identity::{Hash64, hash_text};
 use crate::limits::RECENT_IDS_MAX;

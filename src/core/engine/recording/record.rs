@@ -2,15 +2,13 @@
 
 use crate::detect::text_only::Text;
 use crate::detect::{Finding, Flags};
-use crate::engine::context::Context;
-use crate::engine::deciding::episode::Track;
 use crate::engine::effects::{Effects, NudgeResponse, SwarmReset};
-use crate::engine::observe::Recorded;
-use crate::engine::publishing::command::ReasonCode;
-use crate::engine::recording::answers::answer;
 use crate::engine::recording::calls::{record_call, record_result};
 use crate::engine::recording::lifecycle::{bound, progress, remember, reset, reset_at};
-use crate::engine::session::Session;
+use crate::engine::{
+    context::Context, deciding::episode::Track, observe::Recorded, publishing::command::ReasonCode, recording::answers::answer,
+    session::Session,
+};
 use crate::event::{EventKind, Message, ResetScope, Role};
 use crate::identity::{Hash64, read_message, sketch_message, text_identity};
 use crate::limits::{USER_NAMING_TEXTS_MAX, USER_TEXTS_MAX, USER_WORDS_MAX};

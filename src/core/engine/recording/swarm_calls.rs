@@ -1,9 +1,8 @@
 //! Which calls of a session the swarm stage is to count.
 
 use crate::detect::{CountedAs, brought_nothing};
-use crate::engine::context::Context;
 use crate::engine::effects::{Effects, RecipeForm, SwarmCallKey};
-use crate::engine::session::Session;
+use crate::engine::{context::Context, session::Session};
 use crate::event::Call;
 use crate::identity::{Arguments, args_identity};
 use crate::policy::{Counted, FleetKey, ToolClass, ToolPolicy};

@@ -1,10 +1,9 @@
 //! What an event uses of the budgets of the policy, and shows of a tree of agents, for the swarm stage to add up.
 
 use crate::detect::Brief;
-use crate::engine::context::Context;
 use crate::engine::effects::{BudgetUse, Effects, SwarmCallKey, TreeFact, TreeUse};
-use crate::engine::session::Session;
 use crate::engine::subject::{Group, GroupKind};
+use crate::engine::{context::Context, session::Session};
 use crate::policy::{Budget, BudgetScope, Per, Used};
 
 /// What an event did beside its usage.

@@ -1,11 +1,10 @@
 //! What a counter publishes: a command for a step that a window's sum has crossed.
 
 use crate::detect::{CommandText, Finding, Flags, TextContext, safe};
-use crate::engine::effects::SwarmCallKey;
 use crate::engine::publishing::command::{Action, Command, Fact, IdentityRecipe, Origin, ReasonCode, Scope, ScopeKind, Trigger};
 use crate::engine::swarm::counter::{Period, SwarmCounter};
-use crate::engine::swarm::rules::Rules;
 use crate::engine::swarm::windows::{contributors, is_block, latest};
+use crate::engine::{effects::SwarmCallKey, swarm::rules::Rules};
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128};
 use crate::limits::TOOL_NAME_CHARS_SHOWN;

@@ -1,15 +1,11 @@
 //! The counter of one fingerprint: its panes, what its periods have published, its verdicts and timers.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::{collections::BTreeMap, collections::btree_map::Entry};
 
-use crate::engine::effects::Effects;
 use crate::engine::publishing::command::{CommandId, IdentityRecipe};
-use crate::engine::publishing::verdicts::Verdicts;
-use crate::engine::swarm::rules::Rules;
-use crate::engine::swarm::sums::SwarmEntry;
 use crate::engine::swarm::windows::{Contribution, Pane, Panes, is_in_window, pane_calls, window};
 use crate::engine::timer::{TimerKind, TimerTable};
+use crate::engine::{effects::Effects, publishing::verdicts::Verdicts, swarm::rules::Rules, swarm::sums::SwarmEntry};
 use crate::event::EventTime;
 use crate::limits::{SWARM_PANE_BYTES_MAX, SWARM_PANES_MAX};
 use crate::policy::{SwarmRepeat, Worker};

@@ -1,7 +1,6 @@
 //! What goes into a counter of the swarm stage.
 
-use crate::engine::swarm::sums::SwarmReport;
-use crate::engine::timer::TimerKind;
+use crate::engine::{swarm::sums::SwarmReport, timer::TimerKind};
 use crate::event::EventTime;
 
 /// One input of a swarm counter.

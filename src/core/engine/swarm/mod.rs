@@ -18,12 +18,10 @@ use std::sync::Arc;
 
 use crate::engine::effects::{Effects, SwarmCallKey};
 use crate::engine::publishing::command::{Command, Origin, ReasonCode, Trigger, Verdict};
-use crate::engine::swarm::budget::BudgetCounter;
 use crate::engine::swarm::command::{Crossing, command};
 use crate::engine::swarm::rules::{Rules, life_ms, period_ms};
-use crate::engine::swarm::tree::TreeCounter;
 use crate::engine::swarm::windows::{is_block, is_shared, left_out, new_steps, window_sums, window_workers};
-use crate::engine::timer::TimerKind;
+use crate::engine::{swarm::budget::BudgetCounter, swarm::tree::TreeCounter, timer::TimerKind};
 use crate::event::EventTime;
 use crate::limits::{BUDGET_KEYS_MAX, SWARM_PANE_LIFE_MS_MIN};
 use crate::policy::{Detector, Policy};

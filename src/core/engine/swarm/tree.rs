@@ -7,12 +7,9 @@ use crate::detect::tree::{Settings, TreeQuantity, text};
 use crate::engine::effects::{Effects, SwarmCallKey};
 use crate::engine::publishing::command::{Action, Command, Fact, Origin, ReasonCode, Scope, ScopeKind, Trigger};
 use crate::engine::swarm::counter::{Period, SwarmCounter};
-use crate::engine::swarm::input::SwarmInput;
-use crate::engine::swarm::rules::Rules;
 use crate::engine::swarm::spawned::{Spawned, WHOLE_LIFE};
-use crate::engine::swarm::sums::SwarmReport;
 use crate::engine::swarm::windows::{contributors, is_in_window, pane_calls};
-use crate::engine::timer::TimerKind;
+use crate::engine::{swarm::input::SwarmInput, swarm::rules::Rules, swarm::sums::SwarmReport, timer::TimerKind};
 use crate::event::{EventTime, MAIN_AGENT};
 use crate::policy::{Detector, Mode, Policy};
 

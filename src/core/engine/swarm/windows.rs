@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::swarm::rules::Rules;
-use crate::engine::swarm::spawned::Spawned;
+use crate::engine::{swarm::rules::Rules, swarm::spawned::Spawned};
 use crate::event::EventTime;
 use crate::limits::SWARM_STEPS_MAX;
 use crate::policy::{Mode, SwarmRepeat, SwarmSteps, Used, Worker};

@@ -1,7 +1,6 @@
 //! `[[tool]]` entries to a [`ToolTable`]: which entries cover a name, merged in file order.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::limits::{FACTOR_MAX, POLICY_LIST_MAX};
 use crate::setting::{Key, Kind, Table, ToolClass, ToolPolicy, ToolTable, one_of};

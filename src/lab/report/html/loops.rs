@@ -1,7 +1,6 @@
 //! The sessions that loop most, each with its calls in order: equal calls have one letter and one colour.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use maud::{Markup, html};
 

@@ -14,12 +14,10 @@ pub use page::BEGINNING;
 use page::page;
 use sections::{detectors, head, numbers, section, table, warnings};
 
-use crate::report::compare::Comparison;
-use crate::report::judge::Judgement;
-use crate::report::summary::Report;
-use crate::report::sweep::Sweep;
-use crate::report::trial::TrialRow;
 use crate::report::{Table, grouped};
+use crate::{
+    report::compare::Comparison, report::judge::Judgement, report::summary::Report, report::sweep::Sweep, report::trial::TrialRow,
+};
 
 /// Tools in the table; the rest is one row.
 const TOOLS_SHOWN: usize = 30;
@@ -128,12 +126,11 @@ fn more(number: u64) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::call_timeline::CallCell;
-    use crate::report::command::tests::command;
-    use crate::report::compare::SessionOutcomes;
-    use crate::report::loops::Loop;
-    use crate::report::summary::Rejection;
     use crate::report::{CommandKind, PublishedCommand};
+    use crate::{
+        report::call_timeline::CallCell, report::command::tests::command, report::compare::SessionOutcomes, report::loops::Loop,
+        report::summary::Rejection,
+    };
 
     #[test]
     fn a_name_is_never_markup() {

@@ -3,10 +3,8 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::report::spent::Spent;
-use crate::report::summary::Report;
-use crate::report::table::head as column_head;
 use crate::report::{Table, grouped};
+use crate::{report::spent::Spent, report::summary::Report, report::table::head as column_head};
 
 /// Characters of a text that stays on one line; a longer one may break anywhere.
 const WORD_CHARS_MAX: usize = 32;

@@ -1,19 +1,14 @@
 //! A running process, as it tells itself.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use loopwarden_lab::report::{counted, grouped};
 use serde_json::Value;
 
-use super::args::DoctorArgs;
-use super::finding::Finding;
-use super::input;
-use crate::cli::args::LogArgs;
+use super::{args::DoctorArgs, finding::Finding, input};
 use crate::cli::shared::ask::{Answer, RunningProcess};
 use crate::cli::shared::{ask, setup};
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::{cli::args::LogArgs, exit_code, failure::Failure};
 
 /// Bytes of an answer that are read. The overview shows what is in force, 256 rows at most.
 const ANSWER_BYTES_MAX: usize = 16 << 20;

@@ -1,25 +1,18 @@
 //! A file of what senders would send: exports of OpenTelemetry in JSON, CloudEvents, events, or JSON that a mapping reads.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::path::Path;
+use std::{fs::File, io::Read as _, path::Path};
 
 use loopwarden_core::event::{EventTime, RecordMeta, decode, json};
-use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
-use loopwarden_core::native::is_native;
+use loopwarden_core::{limits::RECORD_BYTES_MAX_DEFAULT, native::is_native};
 use loopwarden_lab::report::grouped;
 use loopwarden_log::clock;
-use loopwarden_sources::cloudevents::Transport;
-use loopwarden_sources::limits::INFLATED_BYTES_MAX;
-use loopwarden_sources::mapping::Mapping;
 use loopwarden_sources::otlp::{Form, Signal};
 use loopwarden_sources::{Batch, Became, Calls, Fault, NATIVE_FORM, Senders, Sessions, Sources, cloudevents, mapping, otlp};
+use loopwarden_sources::{cloudevents::Transport, limits::INFLATED_BYTES_MAX, mapping::Mapping};
 
-use super::finding::Finding;
-use super::input;
+use super::{finding::Finding, input};
 use crate::cli::shared::lines::{lines, unreadable};
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::{exit_code, failure::Failure};
 use crate::{input_quality, mapping_file};
 
 /// What was found so far.

@@ -1,7 +1,6 @@
 //! What becomes of events that another process was sent, by its answer.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::{Deserialize, de::IgnoredAny};
 
 /// What to do with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

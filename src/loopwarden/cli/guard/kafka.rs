@@ -1,8 +1,7 @@
 //! Verdicts from the state topic, events to the input topic.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use loopwarden_guard::{Options, Source};
 use loopwarden_kafka::{Followed, Forwarder, Judged, KafkaOptions, StateFollower};
@@ -10,10 +9,7 @@ use loopwarden_log::LogError;
 use loopwarden_settings::Config;
 
 use crate::cli::guard::works::{Deliveries, Works};
-use crate::cli::shared::setup;
-use crate::failure::Failure;
-use crate::http::check::Desk;
-use crate::server::kafka_options;
+use crate::{cli::shared::setup, failure::Failure, http::check::Desk, server::kafka_options};
 
 /// One wait of the follower.
 const TURN: Duration = Duration::from_millis(200);

@@ -6,12 +6,9 @@ mod queue;
 mod upstream;
 mod works;
 
-use std::io::ErrorKind;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::{io::ErrorKind, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
 use loopwarden_core::limits::REWRITTEN_BYTES_MAX;
@@ -21,14 +18,11 @@ use loopwarden_settings::{LocalClients, read_secret};
 use works::{Deliveries, Works};
 
 use crate::cli::args::{ConfigArgs, LogArgs};
-use crate::cli::shared::setup;
 use crate::failure::{Failure, Outcome};
-use crate::http::check::Desk;
 use crate::http::{Door, Endpoint, Principals, Roles, Server, Token};
-use crate::output::Output;
-use crate::signals::Asked;
-use crate::telemetry::guard::GuardReport;
-use crate::telemetry::metrics;
+use crate::{
+    cli::shared::setup, http::check::Desk, output::Output, signals::Asked, telemetry::guard::GuardReport, telemetry::metrics,
+};
 use crate::{private, signals};
 
 /// For the verdicts in force, before the first question is answered. What is away for longer holds up nobody.

@@ -1,9 +1,8 @@
 //! Verdicts and events by HTTP: from and to a process with a log of its own.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use loopwarden_core::limits::{HTTP_COMMANDS_BYTES, HTTP_COMMANDS_MAX};
 use loopwarden_guard::{Options, Record, Source};
@@ -14,12 +13,8 @@ use serde_json::value::RawValue;
 use crate::cli::guard::fate::{Fate, fate};
 use crate::cli::guard::queue::{Queue, Waiting};
 use crate::cli::guard::works::{Deliveries, Works};
-use crate::cli::shared::ask;
 use crate::cli::shared::ask::{Answer, RunningProcess};
-use crate::exit_code;
-use crate::failure::Failure;
-use crate::http::check::Desk;
-use crate::http::tenant_of;
+use crate::{cli::shared::ask, exit_code, failure::Failure, http::check::Desk, http::tenant_of};
 
 /// One wait for commands: an answer without any is a sign of life.
 const POLL: &str = "4s";

@@ -1,7 +1,6 @@
 //! What a guard does beside answering.
 
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::{sync::Arc, thread::JoinHandle};
 
 use crate::http::check::Desk;
 

@@ -1,7 +1,6 @@
 //! Who answers hooks at an address, and whether agents will hear anything from it.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use serde_json::{Value, json};
 

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use loopwarden_sources::install::{Install, Mode};
 
 use crate::cli::hook::files::{self, Change};
-use crate::cli::hook::program;
 use crate::cli::hook::setting::{PlaceArgs, Setting, failed};
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::{cli::hook::program, output::Output};
 
 /// What is to become of the files of one agent.
 pub(crate) struct Connection {

@@ -1,10 +1,9 @@
 //! Who runs the service of a user: systemd, or launchd on a Mac. What is written for either is text alone, and is made on every system.
 
-use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{fs, io};
+use std::{net::SocketAddr, os::unix::fs::MetadataExt as _};
 
 use loopwarden_sources::install::quoted;
 

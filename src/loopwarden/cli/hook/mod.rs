@@ -25,9 +25,7 @@ pub(super) use crate::cli::hook::manager::{HERE, SettingsFrom, UserFolders};
 pub use crate::cli::hook::setting::PlaceArgs;
 use crate::cli::hook::setting::{Setting, failed};
 pub(super) use crate::cli::hook::setting::{agents, folders, usage};
-use crate::cli::hook::status::StatusArgs;
-use crate::failure::Outcome;
-use crate::output::Output;
+use crate::{cli::hook::status::StatusArgs, failure::Outcome, output::Output};
 
 /// `hook`.
 #[derive(Debug, Subcommand)]

@@ -1,10 +1,8 @@
 //! Other programs: the agent's version, and whether Codex's user has trusted the hook.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::{io::Read as _, sync::mpsc::sync_channel, time::Duration};
 
 /// Longest wait for a program's version: some start a runtime first.
 const VERSION_WAIT: Duration = Duration::from_secs(10);

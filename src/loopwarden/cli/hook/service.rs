@@ -4,10 +4,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::cli::hook::files;
 use crate::cli::hook::manager::{HERE, MARK};
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::{cli::hook::files, output::Output};
 use loopwarden_sources::install::Mode;
 
 /// Lines in which it may stand: a property list has its own first ones.

@@ -8,10 +8,7 @@ use loopwarden_sources::hook::Hook;
 use loopwarden_sources::install::{Install, InstallRoot, Target};
 use loopwarden_sources::{agent, installable};
 
-use crate::cli::hook::manager::UserFolders;
-use crate::cli::hook::program;
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::{cli::hook::manager::UserFolders, cli::hook::program, exit_code, failure::Failure};
 
 /// Where hooks are, and whom they ask.
 #[derive(Debug, Args)]

@@ -2,17 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::{Args, builder::PossibleValuesParser};
 use loopwarden_sources::install::Target;
 use serde_json::json;
 
-use crate::cli::args::PlainFormat;
-use crate::cli::hook::answering::Answering;
 use crate::cli::hook::setting::{PlaceArgs, Setting, agents, failed};
 use crate::cli::hook::{files, program};
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::{cli::args::PlainFormat, cli::hook::answering::Answering, output::Output};
 
 /// `hook status`.
 #[derive(Debug, Args)]

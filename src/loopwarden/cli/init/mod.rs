@@ -13,10 +13,8 @@ pub use args::{InitArgs, Mode, On};
 use plan::Plan;
 use questions::Questions;
 
-use crate::cli::hook;
-use crate::exit_code;
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::{cli::hook, exit_code, output::Output};
 
 /// Asks what the flags leave open, looks, and does it.
 ///

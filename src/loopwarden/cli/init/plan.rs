@@ -1,9 +1,7 @@
 //! What `init` does: looked at in full before the first write, so that nothing is half done because of what was there.
 
-use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io::Write as _, os::unix::fs::OpenOptionsExt as _};
 
 use loopwarden_settings::Diagnostic;
 

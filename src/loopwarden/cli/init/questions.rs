@@ -3,8 +3,7 @@
 use std::io::{self, BufRead, Read as _, Write};
 
 use crate::cli::init::args::{Mode, NONE, On};
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::{exit_code, failure::Failure};
 
 /// Longest answer that is read. Bytes.
 const ANSWER_BYTES_MAX: u64 = 1_024;

@@ -9,10 +9,8 @@ use serde_json::Value;
 
 use crate::cli::args::{ConfigArgs, InspectArgs, LogArgs};
 use crate::cli::shared::ask::{Answer, RunningProcess};
-use crate::cli::shared::task_name::task_of;
 use crate::cli::shared::{ask, setup};
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::{cli::shared::task_name::task_of, exit_code, failure::Failure};
 
 /// Longest wait for the answer.
 const WAIT: Duration = Duration::from_secs(10);

@@ -13,11 +13,9 @@ use loopwarden_lab::explain::{Part, SessionTrace, Shown, SwarmTrace, TaskTrace, 
 use source::Input;
 
 use crate::cli::args::{InspectArgs, InspectCommand, InspectFormat, LogArgs};
-use crate::cli::shared::setup;
-use crate::cli::shared::task_name::task_of;
-use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat};
+use crate::{cli::shared::setup, cli::shared::task_name::task_of, exit_code};
 
 /// Inspects.
 ///

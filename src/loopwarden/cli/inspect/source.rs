@@ -1,7 +1,6 @@
 //! Every record of the input, one after the other: files or a range of a topic, as a replay reads them.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use loopwarden_core::event::{Event, Record, decode};
 use loopwarden_core::policy::Policy;
@@ -9,12 +8,9 @@ use loopwarden_lab::report::counted;
 use loopwarden_settings::policy::load_with_overrides;
 
 use crate::cli::args::{InspectArgs, LogArgs, RangeArgs};
-use crate::cli::replay::input;
-use crate::cli::replay::input::Source;
-use crate::cli::replay::overrides;
-use crate::cli::shared::range;
-use crate::failure::Failure;
-use crate::output::say;
+use crate::{
+    cli::replay::input, cli::replay::input::Source, cli::replay::overrides, cli::shared::range, failure::Failure, output::say,
+};
 
 /// The input of an inspection, and the policy it is judged by.
 pub(crate) struct Input {

@@ -1,18 +1,15 @@
 //! `fit`: the weights of evidence from labelled sessions, the curve of what each bound tells, and a policy file.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use loopwarden_core::detect::decimal;
 use loopwarden_lab::fit::{Measuring, fit, judged};
-use loopwarden_lab::known_sessions::KnownSessions;
-use loopwarden_lab::report::counted;
+use loopwarden_lab::{known_sessions::KnownSessions, report::counted};
 
 use crate::cli::args::{FitArgs, LogArgs};
-use crate::cli::inspect::source::Input;
-use crate::cli::shared::setup;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat, say};
+use crate::{cli::inspect::source::Input, cli::shared::setup};
 
 /// Fits.
 ///

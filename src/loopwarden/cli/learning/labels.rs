@@ -7,10 +7,9 @@ use loopwarden_lab::report::counted;
 use serde_json::{Value, json};
 
 use crate::cli::args::{LabelsArgs, LabelsFormat, LogArgs};
-use crate::cli::inspect::source::Input;
-use crate::cli::shared::setup;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, say};
+use crate::{cli::inspect::source::Input, cli::shared::setup};
 
 /// Prints them.
 ///

@@ -1,30 +1,23 @@
 //! `learn`: weights and bounds moved by what people answered, a report of what that changes, and a policy file if it is better.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use loopwarden_core::detect::{Fact, Weights, decimal};
 use loopwarden_core::policy::Policy;
 use loopwarden_kafka::readers::range::Bound;
 use loopwarden_lab::fit::{Learned, Terms, learn};
-use loopwarden_lab::known_sessions::KnownSessions;
-use loopwarden_lab::report::compare::Comparison;
-use loopwarden_lab::report::labels::Ending;
-use loopwarden_lab::report::stats::Retain;
 use loopwarden_lab::report::{Table, counted, plain};
+use loopwarden_lab::{known_sessions::KnownSessions, report::compare::Comparison, report::labels::Ending, report::stats::Retain};
 use loopwarden_log::clock;
 use serde_json::{Map, Value, json};
 
 use crate::cli::args::{ConfigArgs, InspectFormat, LearnArgs, LogArgs, RangeArgs, ReplayArgs};
-use crate::cli::inspect::source::Input;
-use crate::cli::learning::labels;
-use crate::cli::replay;
-use crate::cli::replay::input;
-use crate::cli::shared::act::usage;
 use crate::cli::shared::{range, setup};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat, say};
-use crate::signals;
+use crate::{
+    cli::inspect::source::Input, cli::learning::labels, cli::replay, cli::replay::input, cli::shared::act::usage, signals,
+};
 
 /// Learns.
 ///

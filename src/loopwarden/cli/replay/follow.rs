@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 use loopwarden_settings::{Diagnostic, ProcessMode};
 
 use crate::cli::args::{ConfigArgs, LogArgs, ReplayArgs};
-use crate::cli::shared::ask::RunningProcess;
 use crate::cli::shared::{ask, setup};
-use crate::cli::watch;
 use crate::failure::{Failure, Outcome};
-use crate::server;
+use crate::{cli::shared::ask::RunningProcess, cli::watch, server};
 
 /// The data directory below that of a person's programs, where the settings name none.
 const DATA_DIR: &str = "loopwarden/follow";

@@ -10,10 +10,8 @@ use loopwarden_lane::LaneSettings;
 use loopwarden_log::InputNames;
 
 use crate::cli::args::{ConfigArgs, LogArgs, RangeArgs};
-use crate::cli::shared::range::TopicRange;
 use crate::cli::shared::{range, setup};
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::{cli::shared::range::TopicRange, exit_code, failure::Failure};
 
 /// Where events come from.
 pub(crate) enum Source {

@@ -10,18 +10,15 @@ pub(super) mod overrides;
 mod progress;
 pub(super) mod render;
 
-use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{io, sync::Arc};
 
 use input::Source;
-use loopwarden_core::limits::LANES_MAX;
-use loopwarden_core::policy::Policy;
-use loopwarden_lab::file::REPLAY_PARTITIONS;
-use loopwarden_lab::known_sessions::KnownSessions;
+use loopwarden_core::{limits::LANES_MAX, policy::Policy};
 use loopwarden_lab::replay::{Found, Listener, Plan};
-use loopwarden_lab::report::compare::Comparison;
-use loopwarden_lab::report::stats::Retain;
+use loopwarden_lab::{
+    file::REPLAY_PARTITIONS, known_sessions::KnownSessions, report::compare::Comparison, report::stats::Retain,
+};
 use progress::ProgressLine;
 
 use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat};

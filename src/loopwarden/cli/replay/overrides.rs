@@ -4,8 +4,7 @@ use loopwarden_core::policy::Policy;
 use loopwarden_settings::{Diagnostic, Diagnostics, policy};
 use serde_json::{Map, Value};
 
-use crate::failure::Failure;
-use crate::output::say;
+use crate::{failure::Failure, output::say};
 
 /// Key and value of one `--set`.
 pub(crate) fn split(set: &str) -> Result<(&str, &str), Failure> {

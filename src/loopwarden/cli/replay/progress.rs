@@ -3,8 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use loopwarden_lab::replay::Progress;
-use loopwarden_lab::report::grouped;
+use loopwarden_lab::{replay::Progress, report::grouped};
 use loopwarden_log::clock::Stopwatch;
 
 use crate::output;

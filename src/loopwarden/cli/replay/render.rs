@@ -3,15 +3,12 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use loopwarden_core::event::Reason;
-use loopwarden_core::policy::Policy;
-use loopwarden_lab::known_sessions::KnownSessions;
-use loopwarden_lab::replay::Found;
+use loopwarden_core::{event::Reason, policy::Policy};
 use loopwarden_lab::report::compare::{Change, Comparison};
 use loopwarden_lab::report::summary::{PolicyName, Report};
-use loopwarden_lab::report::timeline::Timeline;
 use loopwarden_lab::report::trial::{self, Saved, TrialRow};
 use loopwarden_lab::report::{Table, counted, grouped, html, plain};
+use loopwarden_lab::{known_sessions::KnownSessions, replay::Found, report::timeline::Timeline};
 use serde_json::json;
 
 use super::input;

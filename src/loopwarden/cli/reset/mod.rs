@@ -3,8 +3,7 @@
 
 mod task;
 
-use loopwarden_core::event::EventTime;
-use loopwarden_core::limits::AGENTS_SHOWN;
+use loopwarden_core::{event::EventTime, limits::AGENTS_SHOWN};
 use loopwarden_lab::report::plain;
 use loopwarden_log::clock;
 use loopwarden_settings::Config;
@@ -14,10 +13,8 @@ use crate::cli::args::{LogArgs, ResetArgs, ResetCommand};
 use crate::cli::shared::act::{ANSWER_BYTES_MAX, EVENTS, WAIT};
 use crate::cli::shared::ask::{Answer, RunningProcess};
 use crate::cli::shared::{act, ask, setup};
-use crate::exit_code;
 use crate::failure::{Failure, Outcome};
-use crate::output;
-use crate::output::say;
+use crate::{exit_code, output, output::say};
 
 /// Bytes of what it says about a session: all its agents, with their newest steps.
 const STATE_BYTES_MAX: usize = 32 << 20;

@@ -14,14 +14,11 @@ use loopwarden_log::Flow;
 use loopwarden_settings::Config;
 use loopwarden_state::{Position, StateKey};
 
-use crate::cli::args::ResetTaskArgs;
-use crate::cli::shared::quiet::expect_quiet;
-use crate::cli::shared::task_name::task_of;
-use crate::exit_code;
 use crate::failure::{Failure, Outcome};
-use crate::output;
-use crate::output::say;
-use crate::server::kafka_options;
+use crate::{
+    cli::args::ResetTaskArgs, cli::shared::quiet::expect_quiet, cli::shared::task_name::task_of, exit_code, output, output::say,
+    server::kafka_options,
+};
 
 /// Who wrote the Position of a task that was begun anew.
 const OWNER: &str = "reset";

@@ -7,11 +7,9 @@ use loopwarden_kafka::producers::writer::Writer;
 use loopwarden_log::clock;
 use loopwarden_settings::Config;
 
-use crate::cli::shared::ask;
 use crate::cli::shared::ask::{Answer, RunningProcess};
-use crate::exit_code;
 use crate::failure::{Failure, Outcome};
-use crate::server::kafka_options;
+use crate::{cli::shared::ask, exit_code, server::kafka_options};
 
 /// Longest wait for the running process.
 pub(crate) const WAIT: Duration = Duration::from_secs(10);

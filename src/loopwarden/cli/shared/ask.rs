@@ -1,15 +1,13 @@
 //! One plain request to a running process: address, request, answer, each with its bound.
 
-use std::io;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use loopwarden_log::clock::Deadline;
 use loopwarden_settings::{Config, LocalClients, TokenConfig};
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::{exit_code, failure::Failure};
 
 /// The address that a user wrote; the URL of a process stands for its address.
 ///

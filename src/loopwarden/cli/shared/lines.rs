@@ -1,12 +1,9 @@
 //! Records of a file, one a line, each bounded.
 
-use std::fs::File;
-use std::io;
 use std::io::{BufRead, BufReader, Read as _};
-use std::path::Path;
+use std::{fs::File, io, path::Path};
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::{exit_code, failure::Failure};
 
 /// A file cannot be read.
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Failure {

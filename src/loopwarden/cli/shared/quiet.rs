@@ -1,17 +1,14 @@
 //! What a command that changes a group from outside waits for first.
 
-use std::thread;
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use loopwarden_core::event::TaskId;
 use loopwarden_kafka::admin::operator::Operator;
 use loopwarden_lab::report::counted;
-use loopwarden_log::LogError;
-use loopwarden_log::clock::Deadline;
+use loopwarden_log::{LogError, clock::Deadline};
 
-use crate::exit_code;
 use crate::failure::{Failure, Outcome};
-use crate::output::say;
+use crate::{exit_code, output::say};
 
 /// Between two looks at the group.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);

@@ -7,10 +7,7 @@ use loopwarden_log::clock;
 use loopwarden_settings::{Config, Diagnostic};
 
 use crate::cli::args::{ConfigArgs, LogArgs, RangeArgs};
-use crate::cli::shared::setup;
-use crate::exit_code;
-use crate::failure::Failure;
-use crate::server::kafka_options;
+use crate::{cli::shared::setup, exit_code, failure::Failure, server::kafka_options};
 
 /// Units of a duration. Milliseconds.
 const UNITS: [(&str, i64); 6] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];

@@ -6,10 +6,7 @@ use loopwarden_core::policy::Policy;
 use loopwarden_settings::{Config, Diagnostic, Flag, KafkaConfig, Layers, Loaded};
 
 use crate::cli::args::{ConfigArgs, LogArgs, QUIET_LOG};
-use crate::failure::Failure;
-use crate::output;
-use crate::telemetry::logging;
-use crate::telemetry::logging::LogControl;
+use crate::{failure::Failure, output, telemetry::logging, telemetry::logging::LogControl};
 
 /// Loads the settings of a command.
 ///

@@ -2,8 +2,7 @@
 
 use loopwarden_core::event::Stage;
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::{exit_code, failure::Failure};
 
 /// The stage and partition that an argument names.
 pub(crate) fn task_of(id: &str) -> Result<(Stage, u32), Failure> {

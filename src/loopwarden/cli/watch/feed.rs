@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli::shared::ask;
 use crate::cli::shared::ask::{Answer, RunningProcess};
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::{cli::shared::ask, exit_code, failure::Failure};
 
 /// Longest wait for an answer, beyond the one that is asked for.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);

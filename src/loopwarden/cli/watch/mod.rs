@@ -12,8 +12,7 @@ use std::thread;
 use feed::Feed;
 use line::ShownCommand;
 
-use crate::cli::shared::ask::RunningProcess;
-use crate::output;
+use crate::{cli::shared::ask::RunningProcess, output};
 
 pub use args::{Action, CommandMode, ProcessArgs, SessionsArgs, Sort, TailArgs, TopArgs};
 

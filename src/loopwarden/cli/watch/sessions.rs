@@ -9,9 +9,8 @@ use serde_json::Value;
 use crate::cli::args::{LogArgs, PlainFormat};
 use crate::cli::shared::ask::{self, RunningProcess};
 use crate::cli::shared::{act, setup};
-use crate::cli::watch::args::SessionsArgs;
-use crate::failure::Outcome;
 use crate::output::{Output, OutputFormat};
+use crate::{cli::watch::args::SessionsArgs, failure::Outcome};
 
 /// Longest wait: lanes are asked for one slice of their sessions after the other.
 const WAIT: Duration = Duration::from_secs(30);

@@ -1,7 +1,6 @@
 //! `tail`: commands as they come, one line each.
 
-use std::thread;
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use loopwarden_core::event::EventTime;
 use loopwarden_kafka::readers::range::Bound;
@@ -10,13 +9,10 @@ use loopwarden_log::clock;
 use serde_json::Value;
 
 use crate::cli::args::{LogArgs, PlainFormat};
-use crate::cli::shared::ask::RunningProcess;
 use crate::cli::shared::{range, setup};
-use crate::cli::watch::args::TailArgs;
 use crate::cli::watch::feed::{Feed, Slice, Unanswered};
-use crate::cli::watch::line::ShownCommand;
-use crate::failure::Outcome;
 use crate::output::{self, Output, say};
+use crate::{cli::shared::ask::RunningProcess, cli::watch::args::TailArgs, cli::watch::line::ShownCommand, failure::Outcome};
 
 /// How long one question waits for the next command.
 pub(super) const WAIT: Duration = Duration::from_secs(30);

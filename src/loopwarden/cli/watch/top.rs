@@ -1,10 +1,7 @@
 //! `top`: who loops now, the dearest first.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
-use std::thread;
-use std::time::Duration;
+use std::{cmp::Reverse, collections::BTreeMap, thread, time::Duration};
 
 use loopwarden_core::event::EventTime;
 use loopwarden_lab::report::{Table, counted};
@@ -13,13 +10,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::args::{LogArgs, PlainFormat};
-use crate::cli::shared::ask::RunningProcess;
-use crate::cli::shared::setup;
-use crate::cli::watch::args::TopArgs;
 use crate::cli::watch::feed::{Feed, Source, Unanswered};
-use crate::cli::watch::line::ShownCommand;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat};
+use crate::{cli::shared::ask::RunningProcess, cli::shared::setup, cli::watch::args::TopArgs, cli::watch::line::ShownCommand};
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_secs(2);

@@ -6,13 +6,11 @@
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use loopwarden_settings::LocalClients;
 
-use crate::http::access::host;
 use crate::http::access::principal::{Principal, Principals};
-use crate::http::listener::peer;
+use crate::{http::access::host, http::listener::peer};
 
 /// Why nobody known asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,8 +142,7 @@ fn secret_of(given: &HeaderValue) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::access::principal::Roles;
-    use crate::http::access::token::Token;
+    use crate::{http::access::principal::Roles, http::access::token::Token};
 
     const OWN: u32 = 1_000;
 

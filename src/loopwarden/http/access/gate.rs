@@ -3,21 +3,18 @@
 use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use axum::{http::uri::PathAndQuery, middleware::Next};
 use loopwarden_core::limits;
 use loopwarden_log::clock::Stopwatch;
 
 use crate::http::access::door::{Asked, Stranger};
 use crate::http::access::principal::{Principal, Roles};
-use crate::http::access::purse::Purse;
 use crate::http::access::rule::{Access, Group, RouteRule};
-use crate::http::answer;
-use crate::http::answer::Refusal;
-use crate::http::listener::connection::Peer;
-use crate::http::shared::Shared;
+use crate::{
+    http::access::purse::Purse, http::answer, http::answer::Refusal, http::listener::connection::Peer, http::shared::Shared,
+};
 
 /// Everything in front of a handler.
 pub(crate) async fn gate(State((shared, rule)): State<(Arc<Shared>, RouteRule)>, mut request: Request, next: Next) -> Response {

@@ -7,8 +7,7 @@ use loopwarden_guard::{BadCheck, Check};
 use loopwarden_sources::{Batch, Grant, Made, Refused, Tenants, is_act};
 use serde_json::value::RawValue;
 
-use crate::http::access::purse::Purse;
-use crate::http::access::token::Token;
+use crate::{http::access::purse::Purse, http::access::token::Token};
 
 /// What somebody may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

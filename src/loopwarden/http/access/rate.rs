@@ -1,15 +1,12 @@
 //! Requests per second. Whoever shows himself has a bucket of his own for each group of routes; all others one for each address they come
 //! from. So nobody spends what is another one's, and least of all who was let in by nobody.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use loopwarden_log::clock::Stopwatch;
 
-use crate::http::access::purse::Purse;
-use crate::http::access::rule::Group;
-use crate::http::listener::seats::payer;
+use crate::{http::access::purse::Purse, http::access::rule::Group, http::listener::seats::payer};
 
 /// A thousandth of a request.
 const MILLI: u64 = 1_000;

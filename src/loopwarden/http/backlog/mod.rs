@@ -10,22 +10,17 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
 
 use loopwarden_core::event::{Stage, TaskId, json, partition_of};
-use loopwarden_log::LogError;
-use loopwarden_log::clock::Stopwatch;
 use loopwarden_log::embedded::{Committed, EmbeddedBroker};
-use tokio::sync::watch;
-use tokio::time::timeout;
+use loopwarden_log::{LogError, clock::Stopwatch};
+use tokio::{sync::watch, time::timeout};
 
-use crate::clock;
-use crate::http::backlog::pace::Pace;
 use crate::http::backlog::queue::{Entry, Queue};
+use crate::{clock, http::backlog::pace::Pace};
 
 /// Nothing waits.
 const NOBODY: u64 = u64::MAX;

@@ -1,7 +1,6 @@
 //! What waits in one input of the embedded log to be judged, oldest first.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 /// Appends of one sender within so many milliseconds are one entry: more where the queue is long, whose entries so stay few.
 const TOGETHER_MS: u64 = 10;

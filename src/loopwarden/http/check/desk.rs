@@ -5,18 +5,15 @@ use std::time::Duration;
 
 use loopwarden_core::event::EventTime;
 use loopwarden_guard::{Answer, BadCheck, Check, Dropped, Guard, Knowledge, Opened, Options, Phase, Record, Source};
-use loopwarden_log::LogError;
 use loopwarden_log::clock::{Deadline, Stopwatch};
-use loopwarden_log::embedded::EmbeddedBroker;
+use loopwarden_log::{LogError, embedded::EmbeddedBroker};
 use tokio::time::timeout;
 
-use crate::clock;
-use crate::http::access::principal::Principal;
-use crate::http::backlog::Backlog;
 use crate::http::check::beside::{BesideSink, Send};
 use crate::http::check::embedded::{self, EmbeddedSink};
-use crate::input_quality::InputQuality;
-use crate::telemetry::guard::GuardReport;
+use crate::{
+    clock, http::access::principal::Principal, http::backlog::Backlog, input_quality::InputQuality, telemetry::guard::GuardReport,
+};
 
 /// An answer leaves so much before the caller gives up, or a tenth of its wait where that is more.
 const MARGIN_MIN: Duration = Duration::from_millis(5);

@@ -1,9 +1,8 @@
 //! Verdicts from the lanes of this process, and events to its log.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use loopwarden_core::engine::SEPARATOR;
 use loopwarden_core::event::{EventTime, Stage};
@@ -12,9 +11,8 @@ use loopwarden_log::LogError;
 use loopwarden_log::embedded::{Append, Awaiting, EmbeddedBroker, EmbeddedReader, StateRow};
 use tokio::sync::{Semaphore, watch};
 
-use crate::clock;
-use crate::http::answer;
 use crate::http::backlog::{Backlog, Sender};
+use crate::{clock, http::answer};
 
 /// Appends at once.
 pub(in crate::http) const APPENDS: usize = 4;

@@ -8,11 +8,8 @@ mod embedded;
 
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::{Extension, body::Body, extract::State, response::Response};
 pub use beside::Send;
 pub use desk::Desk;
 pub(super) use embedded::{APPENDS, LOOK_UPS};
@@ -20,12 +17,10 @@ use loopwarden_core::event::{EventTime, Reason};
 use loopwarden_guard::{Answer, BadCheck, Check, Decision, Fail};
 use loopwarden_log::clock::Stopwatch;
 
-use crate::clock;
-use crate::http::access::principal::Principal;
-use crate::http::answer;
-use crate::http::answer::Refusal;
-use crate::http::listener::body::BodyLimit;
-use crate::http::shared::Shared;
+use crate::{
+    clock, http::access::principal::Principal, http::answer, http::answer::Refusal, http::listener::body::BodyLimit,
+    http::shared::Shared,
+};
 
 /// What an envelope may take besides its event. Bytes.
 const ENVELOPE_BYTES_MAX: usize = 16 * 1024;

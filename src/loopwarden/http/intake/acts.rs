@@ -1,8 +1,7 @@
 //! Acts of people on their way in: to the embedded log, or to the topic of events. However far lanes are behind, they are taken: whoever
 //! stops a flood must not wait for it.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::http::StatusCode;
 use loopwarden_core::event::{EventTime, Reason, RecordMeta, allowed, decode};
@@ -11,12 +10,11 @@ use loopwarden_log::embedded::Append;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::http::access::gate::foreign_tenant;
-use crate::http::access::principal::Principal;
-use crate::http::answer;
-use crate::http::answer::Refusal;
 use crate::http::intake::durable::{refused, synced};
-use crate::http::shared::Process;
+use crate::{
+    http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
+    http::shared::Process,
+};
 
 /// Longest wait until what was written is judged. Whether it was is in the answer.
 const JUDGED_WAIT: Duration = Duration::from_secs(2);

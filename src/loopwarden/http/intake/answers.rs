@@ -1,16 +1,11 @@
 //! `POST /v1/answers`: what a person makes of a command. An answer is an event in the log like all others; who asks gives it his name.
 
-use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
-use axum::Extension;
-use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
-use loopwarden_core::engine::is_act_code;
+use axum::{Extension, body::Body, extract::State, response::Response};
 use loopwarden_core::event::{EventTime, Judged, StopScope};
-use loopwarden_core::limits::ALLOWED_MS_MAX;
+use loopwarden_core::{engine::is_act_code, limits::ALLOWED_MS_MAX};
 use loopwarden_log::LogError;
 use loopwarden_log::embedded::{EmbeddedReader, Feed};
 use loopwarden_webhook::AnswerKind;
@@ -18,14 +13,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::acts::{Act, LoopAddress, Target, act_id, span_ms};
-use crate::clock;
-use crate::http::access::gate::foreign_tenant;
-use crate::http::access::principal::Principal;
-use crate::http::answer;
-use crate::http::answer::Refusal;
-use crate::http::intake::acts;
-use crate::http::listener::body::BodyLimit;
-use crate::http::shared::Process;
+use crate::{
+    clock, http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
+    http::intake::acts, http::listener::body::BodyLimit, http::shared::Process,
+};
 
 /// What a request may take. Bytes.
 const BODY: BodyLimit = BodyLimit { bytes_max: 16 * 1024, what: "an answer", advice: "" };

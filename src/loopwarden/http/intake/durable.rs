@@ -1,20 +1,16 @@
 //! Appends to the embedded log: finds room for them, waits until they are on disk, and says why they are not.
 
-use std::borrow::Cow;
-use std::net::IpAddr;
+use std::{borrow::Cow, net::IpAddr};
 
 use axum::http::StatusCode;
-use loopwarden_core::event::Header;
-use loopwarden_core::limits;
+use loopwarden_core::{event::Header, limits};
 use loopwarden_log::LogError;
 use loopwarden_log::embedded::{Append, Written};
 use loopwarden_sources::Made;
 use tokio::time::timeout;
 
-use crate::http::answer;
-use crate::http::answer::Refusal;
 use crate::http::backlog::{Appended, Sender, tenant_of};
-use crate::http::shared::Embedded;
+use crate::{http::answer, http::answer::Refusal, http::shared::Embedded};
 
 /// An event on its way in.
 pub(crate) struct Keyed<'a> {

@@ -3,28 +3,22 @@
 //! Each line is decoded for the answer. What is no event is named there and goes nowhere: its sender knows, and a flood of it stops
 //! no task.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use axum::Extension;
-use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::Response;
+use axum::{Extension, body::Body, response::Response};
 use loopwarden_core::event::{EventKind, EventTime, Header, Reason, RecordMeta, RecordOffset, Rejected, allowed, decode};
 use loopwarden_sources::cloudevents::{self, Transport};
 use loopwarden_sources::{Grant, Made, NATIVE_FORM, Senders, mapping};
 use serde_json::{Value, json};
 
-use crate::http::access::principal::Principal;
-use crate::http::answer;
-use crate::http::answer::Refusal;
-use crate::http::backlog::tenant_of;
 use crate::http::intake::durable::{Keyed, append, durable};
-use crate::http::listener::body::BodyLimit;
-use crate::http::listener::connection::Peer;
-use crate::http::shared::Process;
 use crate::{clock, limits};
+use crate::{
+    http::access::principal::Principal, http::answer, http::answer::Refusal, http::backlog::tenant_of,
+    http::listener::body::BodyLimit, http::listener::connection::Peer, http::shared::Process,
+};
 
 /// Longest header that is carried along. Bytes.
 const TRACEPARENT_BYTES_MAX: usize = 128;

@@ -3,17 +3,10 @@
 //! Partitions come merged by record time, each in its own order, up to where they end when it is asked for. Each line says where it
 //! stood (`_record`), so that a replay puts it there again.
 
-use std::collections::VecDeque;
-use std::io;
-use std::io::Write as _;
-use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::{collections::VecDeque, io, io::Write as _, ops::ControlFlow, sync::Arc};
 
-use axum::Extension;
-use axum::body::Body;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::{Extension, body::Body, http::StatusCode, response::Response};
 use futures_util::stream;
 use loopwarden_core::event::{Stage, TaskId};
 use loopwarden_log::LogError;
@@ -23,12 +16,11 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::http::access::principal::Principal;
-use crate::http::answer;
-use crate::http::answer::Refusal;
-use crate::http::listener::phase::Answering;
-use crate::http::shared::Process;
 use crate::http::views::query::{Pairs, Parameters};
+use crate::{
+    http::access::principal::Principal, http::answer, http::answer::Refusal, http::listener::phase::Answering,
+    http::shared::Process,
+};
 
 /// Lines are sent in pieces of about so many bytes.
 const PIECE_BYTES: usize = 64 * 1024;

@@ -5,24 +5,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::Extension;
-use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::{Extension, body::Body, response::Response};
 use loopwarden_core::event::Reason;
 use loopwarden_log::clock::Stopwatch;
 use loopwarden_sources::agent;
 use loopwarden_sources::hook::{BODY_BYTES_MAX, read, write};
 use serde::Deserialize;
 
-use crate::clock;
-use crate::http::access::principal::Principal;
-use crate::http::answer;
-use crate::http::answer::Refusal;
 use crate::http::check::{holding, refused};
-use crate::http::listener::body::BodyLimit;
-use crate::http::shared::Shared;
+use crate::{
+    clock, http::access::principal::Principal, http::answer, http::answer::Refusal, http::listener::body::BodyLimit,
+    http::shared::Shared,
+};
 
 /// What the address says besides the agent.
 #[derive(Debug, Deserialize)]

@@ -12,17 +12,12 @@ use loopwarden_sources::Tenants;
 use loopwarden_webhook::{AnswerKind, BadLink, Link};
 use maud::{DOCTYPE, Markup, html};
 
-use crate::acts::LoopAddress;
-use crate::clock;
-use crate::http::access::link_rights::LinkRights;
 use crate::http::access::principal::{Principal, Role, Roles};
-use crate::http::access::purse::Purse;
-use crate::http::answer;
-use crate::http::answer::Refusal;
-use crate::http::intake::answers;
-use crate::http::intake::answers::Given;
-use crate::http::listener::body::BodyLimit;
-use crate::http::shared::Process;
+use crate::{
+    acts::LoopAddress, clock, http::access::link_rights::LinkRights, http::access::purse::Purse, http::answer,
+    http::answer::Refusal, http::intake::answers, http::intake::answers::Given, http::listener::body::BodyLimit,
+    http::shared::Process,
+};
 
 /// What the form may send. Bytes.
 const BODY: BodyLimit = BodyLimit { bytes_max: 4 * 1024, what: "an answer", advice: "" };

@@ -1,28 +1,22 @@
 //! `POST /v1/traces`, `/v1/logs`, `/v1/metrics`: OTLP over HTTP. Calls become events and go the way of `POST /v1/events`, those of a guard
 //! the way of its checks' events. Metrics are taken and dropped, since an exporter reports an error where it is refused.
 
-use std::net::IpAddr;
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
-use axum::Extension;
-use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, post};
+use axum::{Extension, body::Body};
 use loopwarden_core::event::EventTime;
 use loopwarden_guard::Record;
 use loopwarden_sources::otlp::{Form, Signal, failure, success};
 use loopwarden_sources::{Batch, Fault, Made};
 
-use crate::clock;
-use crate::http::access::principal::Principal;
-use crate::http::answer;
-use crate::http::answer::Refusal;
 use crate::http::intake::durable::{Keyed, append, durable};
 use crate::http::listener::body::{BodyLimit, Memory};
-use crate::http::listener::connection::Peer;
 use crate::http::shared::{Process, Shared, Sidecar};
+use crate::{clock, http::access::principal::Principal, http::answer, http::answer::Refusal, http::listener::connection::Peer};
 
 /// Answers exports to a process, whose log takes their events. Without a signal they are of metrics.
 pub(crate) fn to_log(signal: Option<Signal>) -> MethodRouter<Arc<Process>> {

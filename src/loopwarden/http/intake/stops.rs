@@ -1,29 +1,21 @@
 //! `/v1/stops`: whom operators stop. A stop and its release are events in the log like all others; who asks gives them their name.
 
-use std::cmp::Reverse;
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
-use axum::Extension;
-use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::{Extension, body::Body, response::Response};
 use loopwarden_core::event::{EventTime, StopScope, is_name};
 use loopwarden_core::limits::STOP_MS_MAX;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::acts::{Act, Target, act_id, span_ms};
-use crate::clock;
-use crate::http::access::gate::foreign_tenant;
-use crate::http::access::principal::Principal;
-use crate::http::answer;
-use crate::http::answer::Refusal;
-use crate::http::intake::acts;
-use crate::http::listener::body::BodyLimit;
-use crate::http::shared::Process;
-use crate::http::views::json as view;
 use crate::http::views::query::{Pairs, Parameters};
+use crate::{
+    clock, http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
+    http::intake::acts, http::listener::body::BodyLimit, http::shared::Process, http::views::json as view,
+};
 
 /// What a request may take. Bytes.
 const BODY: BodyLimit = BodyLimit { bytes_max: 16 * 1024, what: "a stop", advice: "" };

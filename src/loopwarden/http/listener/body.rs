@@ -1,7 +1,6 @@
 //! Bodies on their way in: their size, their time, and the memory of all of them together are bounded.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -10,8 +9,7 @@ use loopwarden_core::limits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::http::answer;
-use crate::http::answer::Refusal;
+use crate::{http::answer, http::answer::Refusal};
 
 /// Memory for bodies is handed out in these. Bytes.
 const UNIT: usize = 64 * 1024;
@@ -93,8 +91,7 @@ async fn drop_rest(chunks: &mut BodyDataStream) {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
-    use axum::response::IntoResponse as _;
+    use axum::{http::HeaderValue, response::IntoResponse as _};
     use futures_util::stream;
 
     use super::*;

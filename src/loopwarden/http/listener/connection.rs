@@ -2,15 +2,12 @@
 //!
 //! The gate tells a connection when a request is being answered; whatever is read outside of that is a head, and has a deadline.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::{io, pin::Pin, time::Duration};
 
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
+use axum::{extract::connect_info::Connected, serve::IncomingStream};
 use loopwarden_core::limits;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
@@ -255,8 +252,7 @@ mod tests {
     use std::future::poll_fn;
     use std::io::{ErrorKind, Read as _, Write as _};
 
-    use tokio::net::TcpListener;
-    use tokio::time::timeout;
+    use tokio::{net::TcpListener, time::timeout};
 
     use super::*;
 

@@ -1,10 +1,8 @@
 //! One question to the operating system about one connection (Linux, `sock_diag`): a table of all of them takes milliseconds to read.
 
-use std::io;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::{io, sync::OnceLock, time::Duration};
 
 use socket2::{Domain, Protocol, Socket, Type};
 

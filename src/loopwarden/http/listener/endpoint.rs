@@ -1,11 +1,10 @@
 //! Where a listener is: an address, or a socket file that only its user may open.
 
 use std::fmt::{self, Display};
-use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
+use std::{net::SocketAddr, os::unix::net::UnixStream};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};

@@ -3,9 +3,8 @@
 //!
 //! A row without an inode has no program any more, and its user reads as root: it is nobody's.
 
-use std::fs::File;
 use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
+use std::{fs::File, net::SocketAddr};
 
 use loopwarden_ask::table::Row;
 

@@ -3,17 +3,14 @@
 //! A connection is cut for another one only while it awaits a head: first those that never had one, of these the oldest. So half a head
 //! holds a place as long as nobody else wants it, and however many there are, a probe finds one.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Context;
+use std::{collections::BTreeMap, pin::Pin, task::Context};
 
 use loopwarden_core::limits;
 use tokio::sync::oneshot;
 
-use crate::descriptors;
-use crate::http::listener::phase::Phase;
+use crate::{descriptors, http::listener::phase::Phase};
 
 /// All places, and who has them.
 #[derive(Debug)]

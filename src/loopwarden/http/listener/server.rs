@@ -1,34 +1,25 @@
 //! The listener: binds, answers on a runtime of its own, and ends within a bounded time.
 
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::Router;
 use futures_util::FutureExt as _;
 use loopwarden_core::limits;
-use loopwarden_log::LogError;
-use loopwarden_log::embedded::EmbeddedBroker;
+use loopwarden_log::{LogError, embedded::EmbeddedBroker};
 use loopwarden_sources::mapping::Mapping;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
-use crate::http::access::door::Door;
-use crate::http::access::link_rights::AnswerLinks;
-use crate::http::access::rate::Rates;
 use crate::http::backlog::{Backlog, BacklogLimits};
-use crate::http::check::Desk;
-use crate::http::intake::otlp_sessions::Exports;
-use crate::http::listener::body::Bodies;
 use crate::http::listener::connection::{Listener, Peer};
-use crate::http::listener::endpoint::Endpoint;
-use crate::http::listener::metrics::Counts;
 use crate::http::shared::{ACTS, APPENDS, Embedded, Process, READS, Shared, Sidecar, TopicWriter};
-use crate::http::views::process_status::ProcessStatus;
 use crate::http::{check, routes};
-use crate::input_quality::InputQuality;
+use crate::{
+    http::access::door::Door, http::access::link_rights::AnswerLinks, http::access::rate::Rates, http::check::Desk,
+    http::intake::otlp_sessions::Exports, http::listener::body::Bodies, http::listener::endpoint::Endpoint,
+    http::listener::metrics::Counts, http::views::process_status::ProcessStatus, input_quality::InputQuality,
+};
 
 /// Threads that answer. Handlers never block them.
 const WORKERS: usize = 2;

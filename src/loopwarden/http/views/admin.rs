@@ -1,26 +1,20 @@
 //! Health, metrics, settings, tasks.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::Arc;
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
-use axum::Extension;
-use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::{Extension, body::Body, response::Response};
 use loopwarden_core::limits;
 use loopwarden_lane::Numbered;
 use serde_json::{Value, json};
 
 use crate::http::access::principal::{Principal, Role, Roles};
-use crate::http::answer::Refusal;
-use crate::http::check::Desk;
-use crate::http::listener::body::BodyLimit;
-use crate::http::shared::Process;
-use crate::http::views::query::Pairs;
 use crate::http::views::{json as view, query, state};
 use crate::http::{Probe, ProcessStatus, answer};
+use crate::{
+    http::answer::Refusal, http::check::Desk, http::listener::body::BodyLimit, http::shared::Process, http::views::query::Pairs,
+};
 
 /// Longest log filter. Bytes.
 const FILTER_BYTES_MAX: usize = 4_096;

@@ -3,11 +3,7 @@
 //! A position is the number of commands up to and including one, for ever the same; 0 is the beginning. What is behind the retention
 //! is gone: a reader that comes later is told how many it missed.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::VecDeque, convert::Infallible, ops::ControlFlow, sync::Arc, time::Duration};
 
 use axum::Extension;
 use axum::extract::{Query, State};
@@ -15,23 +11,19 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse as _, Response, Sse};
 use futures_util::stream;
-use loopwarden_core::engine::is_act_code;
-use loopwarden_core::limits;
-use loopwarden_log::LogError;
-use loopwarden_log::clock::Deadline;
+use loopwarden_core::{engine::is_act_code, limits};
 use loopwarden_log::embedded::{EmbeddedReader, Feed};
+use loopwarden_log::{LogError, clock::Deadline};
 use loopwarden_sources::Tenants;
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
+use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
-use crate::http::access::gate::foreign_tenant;
-use crate::http::access::principal::Principal;
-use crate::http::answer;
-use crate::http::answer::Refusal;
-use crate::http::listener::phase::Answering;
 use crate::http::shared::{Embedded, Process};
 use crate::http::views::query::{Pairs, Parameters};
+use crate::{
+    http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
+    http::listener::phase::Answering,
+};
 
 /// Commands looked at in one read, whether they are wanted or not.
 const LOOKED_AT_MAX: u64 = 10_000;

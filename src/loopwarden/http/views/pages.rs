@@ -2,9 +2,7 @@
 
 use std::fmt::Write as _;
 
-use axum::extract::Path;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::{extract::Path, http::StatusCode, response::Response};
 use loopwarden_settings::explain;
 
 use crate::http::answer;

@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use loopwarden_core::engine::SubjectKey;
-use loopwarden_core::event::EventTime;
+use loopwarden_core::{engine::SubjectKey, event::EventTime};
 use loopwarden_lane::{AgentView, BudgetView, CounterView, Listed, Listing, Matching, Numbered, Spender, Standing, TaskView};
 use serde_json::Value;
 
-use crate::http::backlog::Backlog;
-use crate::http::listener::metrics::Answered;
-use crate::telemetry::guard::GuardReport;
+use crate::{http::backlog::Backlog, http::listener::metrics::Answered, telemetry::guard::GuardReport};
 
 /// The process, as the listener sees it. Methods may block for a second or two: they are called on threads of their own.
 pub trait ProcessStatus: Send + Sync + 'static {

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 
 use axum::extract::Query;
-use loopwarden_core::event::is_name;
-use loopwarden_core::limits;
+use loopwarden_core::{event::is_name, limits};
 
 /// The parameters of a request, as they stand in its address.
 pub(crate) type Pairs = Query<Vec<(String, String)>>;

@@ -2,22 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::{Extension, http::StatusCode, response::Response};
 use loopwarden_core::engine::{Action, SubjectKey};
 use loopwarden_core::event::{EventTime, StopScope};
 use loopwarden_lane::{Listing, SessionOrder, SessionRow, SessionState};
 use serde_json::{Value, json};
 
-use crate::clock;
-use crate::http::access::gate::foreign_tenant;
-use crate::http::access::principal::Principal;
-use crate::http::answer;
-use crate::http::answer::Refusal;
-use crate::http::shared::Process;
 use crate::http::views::query::{Pairs, Parameters};
+use crate::{
+    clock, http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
+    http::shared::Process,
+};
 
 /// Rows where a request asks for no other number, and the most it may ask for.
 const ROWS: usize = 50;

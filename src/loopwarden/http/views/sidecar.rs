@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::{extract::State, http::StatusCode, response::Response};
 
-use crate::http::answer;
-use crate::http::shared::Sidecar;
+use crate::{http::answer, http::shared::Sidecar};
 
 /// It answers: that is all there is to it.
 pub(crate) async fn livez() -> Response {

@@ -1,27 +1,20 @@
 //! What is known and in force: `GET /v1/state/{session_id}`, `/sessions/{id}`, `/swarms/{id}`.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use axum::Extension;
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::{Extension, http::StatusCode, response::Response};
 use loopwarden_core::engine::{SEPARATOR, SubjectKey};
 use loopwarden_core::event::{EventTime, StopScope};
 use loopwarden_lane::{AgentView, Spender, Standing};
 use loopwarden_log::embedded::StateRow;
 use serde_json::{Value, json};
 
-use crate::http::access::gate::foreign_tenant;
-use crate::http::access::principal::Principal;
-use crate::http::answer;
-use crate::http::answer::Refusal;
 use crate::http::shared::{Embedded, Process};
 use crate::http::views::query::{Pairs, Parameters};
 use crate::http::views::{json as view, query};
 use crate::{clock, limits};
+use crate::{http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal};
 
 /// Wait for the sync that covers what was read.
 const SYNC_WAIT: Duration = Duration::from_secs(5);

@@ -3,11 +3,8 @@
 use loopwarden_guard::Capabilities;
 use serde_json::{Value as Json, json};
 
-use crate::hook::contract::Hook;
-use crate::hook::event::HookEvent;
 use crate::hook::message::{Call, HookMessage, Value, What};
-use crate::hook::object::Object;
-use crate::hook::say::Say;
+use crate::{hook::contract::Hook, hook::event::HookEvent, hook::object::Object, hook::say::Say};
 
 pub(super) const HOOK: Hook = Hook {
     can: Capabilities::DENY,

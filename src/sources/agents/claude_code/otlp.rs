@@ -5,10 +5,9 @@
 use loopwarden_core::event::Rejected;
 use serde_json::{Map, Value};
 
-use crate::otlp::call::Call;
-use crate::otlp::convention::Convention;
 use crate::otlp::meaning::{Meaning, ended};
 use crate::otlp::view::{Attributes, LogView, SpanView};
+use crate::{otlp::call::Call, otlp::convention::Convention};
 
 pub(super) const CONVENTION: Convention = Convention {
     name: "Claude Code",

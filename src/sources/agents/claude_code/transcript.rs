@@ -11,12 +11,11 @@ use std::collections::VecDeque;
 use loopwarden_core::event::{EventTime, Reason, Rejected};
 use serde_json::Value;
 
-use crate::text;
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
 use crate::transcript::fields::{Fields, Sign};
 use crate::transcript::log::{Log, Reader};
-use crate::transcript::object::Object;
 use crate::transcript::sink::{Open, Sink, Tally};
+use crate::{text, transcript::object::Object};
 
 /// `~/.claude/projects/*/*.jsonl`.
 pub(super) const LOG: Log = Log { open: |name| Box::new(Claude::new(name)), knows, begins: |_| false };

@@ -12,12 +12,11 @@ use loopwarden_core::native::mark;
 use serde_json::Value;
 
 use crate::agents::cline::tags::{answered_tool, tagged};
-use crate::text;
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
 use crate::transcript::fields::{Fields, Sign};
 use crate::transcript::log::{Log, Reader};
-use crate::transcript::object::Object;
 use crate::transcript::sink::{Open, Sink};
+use crate::{text, transcript::object::Object};
 
 /// `…/saoudrizwan.claude-dev/tasks/*/api_conversation_history.json`, `~/.cline/data/sessions/*/*.messages.json`.
 pub(super) const LOG: Log = Log {

@@ -2,11 +2,8 @@
 
 use loopwarden_core::event::Rejected;
 
-use crate::agents::codex::shell_output;
-use crate::otlp::call::Call;
 use crate::otlp::convention::{Convention, no_span};
-use crate::otlp::meaning::Meaning;
-use crate::otlp::view::LogView;
+use crate::{agents::codex::shell_output, otlp::call::Call, otlp::meaning::Meaning, otlp::view::LogView};
 
 pub(super) const CONVENTION: Convention = Convention { name: "Codex", hint: "", span: no_span, log };
 

@@ -8,12 +8,11 @@ use crate::agents::codex::shell_output;
 use loopwarden_core::event::{EventTime, Rejected};
 use serde_json::Value;
 
-use crate::text;
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
 use crate::transcript::fields::{Fields, Sign};
 use crate::transcript::log::{Log, Reader};
-use crate::transcript::object::Object;
 use crate::transcript::sink::{Open, Sink};
+use crate::{text, transcript::object::Object};
 
 /// `~/.codex/sessions/**/rollout-*.jsonl`.
 pub(super) const LOG: Log = Log { open: |name| Box::new(Codex::new(name)), knows, begins: |_| false };

@@ -5,11 +5,8 @@
 use serde_json::{Value as Json, json};
 
 use crate::hook::contract::{AFTER, Hook};
-use crate::hook::event::HookEvent;
 use crate::hook::message::{Call, HookMessage, Outcome, Value, What, message, time};
-use crate::hook::object::Object;
-use crate::hook::say::Say;
-use crate::hook::shape;
+use crate::{hook::event::HookEvent, hook::object::Object, hook::say::Say, hook::shape};
 
 pub(super) const HOOK: Hook = Hook {
     can: AFTER,

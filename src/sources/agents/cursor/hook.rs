@@ -3,11 +3,8 @@
 use serde_json::{Value as Json, json};
 
 use crate::hook::contract::{AFTER, EVENT, Hook};
-use crate::hook::event::HookEvent;
 use crate::hook::message::{HookMessage, Outcome, Value, What};
-use crate::hook::object::Object;
-use crate::hook::say::Say;
-use crate::hook::shape;
+use crate::{hook::event::HookEvent, hook::object::Object, hook::say::Say, hook::shape};
 
 pub(super) const HOOK: Hook = Hook {
     can: AFTER,

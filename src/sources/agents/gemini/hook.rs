@@ -4,12 +4,10 @@ use loopwarden_guard::Capabilities;
 use serde_json::{Value as Json, json};
 
 use crate::hook::contract::{AFTER, EVENT, Hook};
-use crate::hook::event::HookEvent;
 use crate::hook::message::{HookMessage, Outcome, Value, What, message};
 use crate::hook::object::{Object, text};
-use crate::hook::say::Say;
-use crate::hook::shape;
 use crate::text::{FUNCTION_SHELL, without_process_group};
+use crate::{hook::event::HookEvent, hook::say::Say, hook::shape};
 
 pub(super) const HOOK: Hook = Hook {
     can: Capabilities { stop: true, ..AFTER },

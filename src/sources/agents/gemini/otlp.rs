@@ -3,10 +3,8 @@
 use loopwarden_core::event::Rejected;
 use serde_json::Value;
 
-use crate::otlp::call::Call;
-use crate::otlp::convention::Convention;
-use crate::otlp::meaning::Meaning;
 use crate::otlp::view::{Attributes, LogView, SpanView};
+use crate::{otlp::call::Call, otlp::convention::Convention, otlp::meaning::Meaning};
 
 pub(super) const CONVENTION: Convention =
     Convention { name: "Gemini CLI", hint: "Gemini CLI reports no results in its logs; its hooks do", span, log };

@@ -5,12 +5,10 @@
 use loopwarden_core::event::{EventTime, Reason, Rejected};
 use serde_json::Value;
 
-use crate::text;
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
-use crate::transcript::fields::Sign;
 use crate::transcript::log::{Log, Reader};
-use crate::transcript::object::Object;
 use crate::transcript::sink::{Open, Sink};
+use crate::{text, transcript::fields::Sign, transcript::object::Object};
 
 /// `~/.gemini/tmp/*/chats/session-*`.
 pub(super) const LOG: Log = Log {

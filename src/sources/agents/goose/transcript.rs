@@ -10,12 +10,11 @@ use loopwarden_core::event::{EventTime, Reason, Rejected};
 use loopwarden_core::native::mark;
 use serde_json::Value;
 
-use crate::text;
 use crate::transcript::draft::{Answer, Draft, Whose};
 use crate::transcript::fields::{Fields, Sign};
 use crate::transcript::log::{Log, Reader};
-use crate::transcript::object::Object;
 use crate::transcript::sink::{Open, Sink};
+use crate::{text, transcript::object::Object};
 
 /// What `goose session export --format json` writes, or `~/.local/share/goose/sessions/*.jsonl`.
 pub(super) const LOG: Log = Log {

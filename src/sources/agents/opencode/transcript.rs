@@ -3,12 +3,9 @@
 use loopwarden_core::event::{EventTime, Reason, Rejected};
 use serde_json::Value;
 
-use crate::text;
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
-use crate::transcript::fields::Sign;
 use crate::transcript::log::{Log, Reader};
-use crate::transcript::object::Object;
-use crate::transcript::sink::Sink;
+use crate::{text, transcript::fields::Sign, transcript::object::Object, transcript::sink::Sink};
 
 /// What `opencode export` writes.
 pub(super) const LOG: Log = Log {

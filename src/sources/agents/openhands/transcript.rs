@@ -7,12 +7,10 @@
 use loopwarden_core::event::{EventTime, Reason, Rejected};
 use serde_json::{Map, Value};
 
-use crate::text;
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
 use crate::transcript::fields::{Fields, Sign};
 use crate::transcript::log::{Log, Reader};
-use crate::transcript::object::Object;
-use crate::transcript::sink::Sink;
+use crate::{text, transcript::object::Object, transcript::sink::Sink};
 
 /// A trajectory, or a directory of events.
 pub(super) const LOG: Log = Log { open: |name| Box::new(OpenHands::new(name)), knows, begins: |_| false };

@@ -4,15 +4,12 @@
 
 use serde_json::Value as Json;
 
-use crate::agents::claude_code::hook as claude_code;
-use crate::agents::gemini::hook as gemini;
 use crate::hook::contract::{AFTER, EVENT, Hook};
-use crate::hook::event::HookEvent;
 use crate::hook::message::{HookMessage, Outcome, Value, What};
-use crate::hook::object::Object;
-use crate::hook::say::Say;
-use crate::hook::shape;
-use crate::text::without_process_group;
+use crate::{
+    agents::claude_code::hook as claude_code, agents::gemini::hook as gemini, hook::event::HookEvent, hook::object::Object,
+    hook::say::Say, hook::shape, text::without_process_group,
+};
 
 pub(super) const HOOK: Hook =
     Hook { can: AFTER, lacks: &["A nudge reaches the model behind a result only."], event: EVENT, read, answer, nothing: None };

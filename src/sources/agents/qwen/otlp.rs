@@ -2,11 +2,8 @@
 
 use loopwarden_core::event::Rejected;
 
-use crate::agents::gemini::otlp as gemini;
-use crate::otlp::convention::Convention;
-use crate::otlp::meaning::Meaning;
 use crate::otlp::view::{LogView, SpanView};
-use crate::text::number_after;
+use crate::{agents::gemini::otlp as gemini, otlp::convention::Convention, otlp::meaning::Meaning, text::number_after};
 
 pub(super) const CONVENTION: Convention =
     Convention { name: "Qwen Code", hint: "Qwen Code reports no results in its logs; its hooks do", span, log };

@@ -2,12 +2,11 @@
 
 use loopwarden_core::event::{EventTime, Reason, Rejected};
 
-use crate::text;
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
 use crate::transcript::fields::{Fields, Sign};
 use crate::transcript::log::{Log, Reader};
-use crate::transcript::object::Object;
 use crate::transcript::sink::{Open, Sink};
+use crate::{text, transcript::object::Object};
 
 /// `~/.qwen/projects/*/chats/*.jsonl`.
 pub(super) const LOG: Log = Log { open: |name| Box::new(Qwen::new(name)), knows, begins: |_| false };

@@ -12,9 +12,8 @@ use loopwarden_sources::{Batch, Fault, Sessions, inflate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::oracle::protobuf;
-use crate::random::Random;
 use crate::{EVENT_BYTES_MAX, NOW, log, logs, span, traces, with};
+use crate::{oracle::protobuf, random::Random};
 
 const SCRAPS: [&[u8]; 26] = [
     b"\"",

@@ -2,11 +2,10 @@
 
 use loopwarden_sources::otlp::{Form, Signal};
 use loopwarden_sources::{Batch, Sessions};
-use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
-use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use opentelemetry_proto::{tonic::collector::logs::v1::ExportLogsServiceRequest, tonic::common::v1::any_value::Value as Any};
 use proptest::prelude::*;
 use prost::Message as _;
 use serde_json::Value;

@@ -3,8 +3,7 @@
 //! Each agent was asked for two equal shell calls, `echo o; exit 3`. Of the recordings stand here the records about calls, prompts and the
 //! end, and a few of what is to be ignored. `LOOPWARDEN_GOLDEN=write` writes what is found instead of comparing it.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 use loopwarden_sources::otlp::{Form, Signal};
 use loopwarden_sources::{Batch, Received, Senders, Sessions, Sources};

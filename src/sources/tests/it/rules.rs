@@ -197,9 +197,10 @@ fn depth_and_size_are_bounded_span_by_span() {
 
 /// Their reader of JSON has a bound of its own: arguments so deep are put in afterwards.
 fn protobuf_of(spans: &[Value]) -> Vec<u8> {
-    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-    use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
     use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, KeyValueList};
+    use opentelemetry_proto::{
+        tonic::collector::trace::v1::ExportTraceServiceRequest, tonic::common::v1::any_value::Value as Any,
+    };
     use prost::Message as _;
     let mut spans = spans.to_vec();
     for span in spans.iter_mut().take(2) {
