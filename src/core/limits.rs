@@ -33,8 +33,6 @@ pub const FUTURE_MS_MAX: i64 = 60_000;
 pub const COST_USD_MAX: f64 = 1e9;
 /// Texts of ours that a session remembers, so that one stored as a person's message clears no evidence.
 pub const SENT_TEXTS_MAX: usize = 8;
-/// Longest text of a trial for agents. Characters.
-pub const TRIAL_TEXT_CHARS_MAX: usize = 1_000;
 /// Open calls of a session whose cost is remembered; that of the oldest then counts in no loop.
 pub const OPEN_COSTS_MAX: usize = 32;
 /// Longest stop of an operator. Milliseconds. A week: whoever needs longer takes the agents out of service.

@@ -87,7 +87,7 @@ struct StoredAgent {
     watch: u8,
 }
 
-const ARMS: [Arm; 3] = [Arm::Treatment, Arm::Control, Arm::Variant];
+const ARMS: [Arm; 2] = [Arm::Treatment, Arm::Control];
 const WATCHES: [Watch; 3] = [Watch::Open, Watch::Over, Watch::LetBe];
 
 fn number_of<T: PartialEq>(list: &[T], one: &T) -> u8 {

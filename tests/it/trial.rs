@@ -102,14 +102,9 @@ fn what_loops_cost_is_never_above_what_their_session_did() {
     assert!(loops > asked / 10 && whole > asked / 2, "{loops} with loops, {whole} with tokens of {asked}");
 }
 
-/// The trial of these tests: two arms that are sent something, and one that is only watched.
 fn policy(trial: &Value) -> Arc<Policy> {
     let overrides = json!({ "only": ["exact_repeat"], "trial": trial });
     Arc::new(load_with_overrides(RULES, &overrides).unwrap())
-}
-
-fn of_three_arms() -> Value {
-    json!({ "share": 0.3, "salt": "a", "message": [{ "detectors": ["exact_repeat"], "text": "Leave {tool} alone: {count} times." }] })
 }
 
 /// A call of a session at a step of the stream.
@@ -145,7 +140,7 @@ fn stats(world: &TestWorld) -> Stats {
     sum
 }
 
-/// Arm and mode of the commands of each session.
+/// Arm, mode and text of the commands of each session.
 fn arms(world: &TestWorld) -> BTreeMap<String, Vec<(String, String, String)>> {
     let mut arms: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for seen in outputs_by_task(&world.broker).values().flatten() {
@@ -162,7 +157,7 @@ fn arms(world: &TestWorld) -> BTreeMap<String, Vec<(String, String, String)>> {
 
 #[test]
 fn arms_and_what_becomes_of_their_agents_are_the_same_on_another_process_and_after_a_kill() {
-    let (policy, records) = (policy(&of_three_arms()), agents());
+    let (policy, records) = (policy(&json!({ "share": 0.3, "salt": "a" })), agents());
     let start = |name: &str, lanes| {
         let mut world = TestWorld::new(config(7), settings(CommitTrigger::Timed { max_ms: 100, min_ms: 2 }));
         world.policy = Arc::clone(&policy);
@@ -202,11 +197,9 @@ fn arms_and_what_becomes_of_their_agents_are_the_same_on_another_process_and_aft
     }
     assert_eq!(Arm::ALL.map(|arm| by_arm(&expected.trial, arm).agents).iter().sum::<u64>(), 60);
     for (session, commands) in arms(&world) {
-        let arm = policy.trial.arm("", &session, Detector::ExactRepeat).unwrap();
-        for (word, mode, message) in commands {
+        let arm = policy.trial.arm("", &session).unwrap();
+        for (word, mode, _) in commands {
             assert_eq!((word.as_str(), mode.as_str()), (arm.as_str(), if arm == Arm::Control { "shadow" } else { "live" }));
-            let has_words = message.starts_with("Leave search alone: ");
-            assert!(has_words == (arm == Arm::Variant) || message.contains("BLOCKED"), "{arm:?}: {message}");
         }
     }
 }

@@ -92,7 +92,7 @@ prop_compose! {
 
 prop_compose! {
     fn watched()(
-        (detector, arm, watch) in (detectors(), 0_usize..3, 0_usize..3),
+        (detector, arm, watch) in (detectors(), 0..Arm::ALL.len(), 0_usize..3),
         (was_getting_on, calls, micro_usd, calls_outside) in any::<(bool, u64, u64, u32)>(),
     ) -> WatchedAgent {
         let watch = [Watch::Open, Watch::Over, Watch::LetBe][watch];

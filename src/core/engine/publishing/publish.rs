@@ -43,13 +43,10 @@ pub(crate) fn publish(
         rejects: context.policy.detectors.exact_repeat.reject_notice_always || finding.can_block(),
         seconds: history.get(finding.first).map(|first| (context.time.0 - first.time.0) / 1000),
     };
-    let mut text = message::text(context.policy, &about, decision.recommended);
+    let text = message::text(context.policy, &about, decision.recommended);
     // What is shadow in both arms compares nothing.
     let trial = Some(&context.policy.trial).filter(|_| track == Track::Live);
-    let arm = trial.and_then(|trial| trial.arm(context.tenant(), &context.event.session_id, finding.detector));
-    if arm == Some(Arm::Variant) && action == Action::Nudge {
-        text.text = context.policy.trial.words(finding.detector, about.tool, finding.count).unwrap_or(text.text);
-    }
+    let arm = trial.and_then(|trial| trial.arm(context.tenant(), &context.event.session_id));
     // Episodes are the same in both arms: only what is sent differs.
     let sent_as = if arm == Some(Arm::Control) { Track::Shadow } else { track };
     let origin = context.origin(head.epoch, head.next_seq(sent_as));

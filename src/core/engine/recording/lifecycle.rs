@@ -11,7 +11,7 @@ use crate::engine::{
 use crate::event::{Event, EventTime};
 use crate::identity::{Hash64, hash_text};
 use crate::limits::RECENT_IDS_MAX;
-use crate::policy::{Detector, Mode, SessionBounds};
+use crate::policy::{Arm, Detector, Mode, SessionBounds};
 
 /// Forgets what was counted: the floor rises, scalars become 0, episodes close, blocks get an `unblock`. Totals stay.
 pub(crate) fn reset(context: &Context<'_>, session: &mut Session, reason: ReasonCode, out: &mut Effects) {
@@ -85,7 +85,8 @@ pub(crate) fn unblock_on_policy_change(context: &Context<'_>, session: &mut Sess
     };
     // Whom a trial only watches is sent nothing, and held by nothing that was sent before.
     let (tenant, session_id) = (context.tenant(), &*context.event.session_id);
-    let is_watched = policy.trial.is_control(tenant, session_id);
+    let arm = policy.trial.arm(tenant, session_id);
+    let is_watched = arm == Some(Arm::Control);
     unblock(context, session, ReasonCode::Policy, |block| is_watched || !still_blocks(block.detector), out);
     if is_watched {
         out.verdicts_changed |= session.head.verdicts.clear();
@@ -95,7 +96,7 @@ pub(crate) fn unblock_on_policy_change(context: &Context<'_>, session: &mut Sess
         session.head.episodes.retain(|episode| !episode.is_control);
     }
     // Of an agent that changes its arm nothing can be known.
-    if session.head.watched.is_some_and(|agent| policy.trial.arm(tenant, session_id, agent.detector) != Some(agent.arm)) {
+    if session.head.watched.is_some_and(|agent| arm != Some(agent.arm)) {
         end_watch(session, Watch::LetBe, out);
     }
 }

@@ -33,12 +33,10 @@ pub enum Advised {
     /// Too little is known to switch anything.
     #[default]
     Wait,
-    /// Agents go on more often, or spend fewer calls in the loop: the detector, or the other wording, is to stay.
+    /// Agents go on more often, or spend fewer calls in the loop: the detector is to stay.
     Keep,
     /// They go on less often, or spend more: the mode of the detector should be `shadow`.
     Shadow,
-    /// The same of the other wording: it should go.
-    Drop,
 }
 
 /// A difference with its interval. Two decimals in JSON: what lies behind them is noise.
@@ -62,7 +60,7 @@ pub struct Compared {
     difference: Option<Estimate>,
 }
 
-/// One arm against another, of one detector.
+/// The arm that is sent commands against the control arm, of one detector.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct TrialRow {
     detector: &'static str,
@@ -137,25 +135,10 @@ impl TrialOutcomes {
     }
 }
 
-/// Rows for each detector that spoke in a trial: each arm that was sent something against the control arm, and one wording against the other.
+/// A row for each detector that spoke in a trial.
 pub fn rows(sums: &TrialSums) -> Vec<TrialRow> {
-    let pairs = [(Arm::Treatment, Arm::Control), (Arm::Variant, Arm::Control), (Arm::Variant, Arm::Treatment)];
-    let has_agents = |detector, arm| sums.get(detector, arm).all().agents > 0;
-    let mut rows = Vec::new();
-    for detector in Detector::ALL {
-        let of_words = has_agents(detector, Arm::Variant);
-        for (arm, against) in pairs {
-            let is_wanted = match (arm, against) {
-                (Arm::Treatment, _) => has_agents(detector, arm) || has_agents(detector, against),
-                (_, Arm::Control) => of_words && has_agents(detector, against),
-                _ => of_words,
-            };
-            if is_wanted {
-                rows.push(TrialRow::of(sums, detector, arm, against));
-            }
-        }
-    }
-    rows
+    let has_agents = |detector: &Detector| Arm::ALL.iter().any(|arm| sums.get(*detector, *arm).all().agents > 0);
+    Detector::ALL.into_iter().filter(has_agents).map(|detector| TrialRow::of(sums, detector)).collect()
 }
 
 impl Estimate {
@@ -208,7 +191,8 @@ impl Compared {
 }
 
 impl TrialRow {
-    fn of(sums: &TrialSums, detector: Detector, arm: Arm, against: Arm) -> Self {
+    fn of(sums: &TrialSums, detector: Detector) -> Self {
+        let (arm, against) = (Arm::Treatment, Arm::Control);
         let [one, two] = [arm, against].map(|arm| sums.get(detector, arm));
         let (one, two) = (&one, &two);
         let went_on = Compared::of(&Samples::of_share(one.all()), &Samples::of_share(two.all()));
@@ -219,7 +203,7 @@ impl TrialRow {
             Estimate::of(&Samples::of_share(one.getting_on), &Samples::of_share(two.getting_on)).map(Estimate::turned);
         let has = |found: Option<Compared>, is_so: fn(Compared) -> bool| found.is_some_and(is_so);
         let advised = if has(went_on, Compared::is_below) || has(calls, Compared::is_above) {
-            if against == Arm::Control { Advised::Shadow } else { Advised::Drop }
+            Advised::Shadow
         } else if has(went_on, Compared::is_above) || has(calls, Compared::is_below) {
             Advised::Keep
         } else {

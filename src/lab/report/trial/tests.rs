@@ -100,22 +100,14 @@ fn two_equal_arms_differ_in_at_most_5_of_100_trials() {
 #[test]
 fn a_detector_that_breaks_off_more_than_it_helps_is_advised_to_be_in_shadow() {
     let harmful = Agents { stuck: 0.2, recovery: 0.1, disruption: 0.6, ..AGENTS_KNOWN };
-    let (mut sums, mut words) = (TrialSums::default(), TrialSums::default());
+    let mut sums = TrialSums::default();
     for at in 0..AGENTS {
-        let agent = harmful.agent(7, at, 0.5);
-        sums.note(&agent);
-        let arm = if agent.arm == Arm::Control { Arm::Treatment } else { Arm::Variant };
-        words.note(&WatchedAgent { arm, ..agent });
+        sums.note(&harmful.agent(7, at, 0.5));
     }
     let [row] = &rows(&sums)[..] else { panic!("{:?}", rows(&sums)) };
     assert_eq!((row.advised, row.arm, row.against), (Advised::Shadow, "treatment", "control"));
     let p_star = row.p_star.unwrap();
     assert!(row.stuck.unwrap() < p_star.low && p_star.value > 0.6, "{row:?}");
-    // The same as two wordings: the other one is to go, and nothing is known of a saving.
-    let [treated, row] = &rows(&words)[..] else { panic!("{:?}", rows(&words)) };
-    assert_eq!((treated.agents_against, treated.advised), (0, Advised::Wait));
-    assert_eq!((row.advised, row.arm, row.against), (Advised::Drop, "variant", "treatment"));
-    assert_eq!(Saved::of(&words), Err(NotSaved::NoTrial));
 }
 
 #[test]
