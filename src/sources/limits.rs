@@ -22,5 +22,3 @@ pub const SENDER_CHARS_MAX: usize = 128;
 pub const NAMED_MAX: usize = 8;
 /// An expression of a mapping. Bytes. Its parser goes as deep as there are brackets in it.
 pub const EXPRESSION_BYTES_MAX: usize = 1_024;
-/// Paths that a suggestion looks at.
-pub const PATHS_MAX: usize = 512;

@@ -123,7 +123,7 @@ fn item(text: &str) -> String {
 fn default_of(detector: Detector) -> String {
     let detectors = loopwarden::config::policy::load("default").unwrap().detectors;
     // A rate refuses what is above its limit.
-    let is_rate = detector.about().swept == Some("limit") || detector == Detector::FleetRate;
+    let is_rate = matches!(detector, Detector::CallRate | Detector::FleetRate);
     let (threshold, block_at) = (detectors.counts(detector).threshold, detectors.block_at(detector));
     match detectors.mode(detector) {
         Mode::Off => "off".to_owned(),

@@ -34,7 +34,6 @@ impl Rule for Settings {
             of a nudge and one of a block; 0 is no limit. A person's message changes nothing, a reset begins anew.",
         example: "Four hundred calls are the budget: the next is nudged, and from the block's limit on refused.",
         silent: &["No limit is set: it is off until an operator knows what a session may cost."],
-        swept: None,
         ..About::AGENT
     };
 

@@ -72,7 +72,6 @@ impl Rule for Settings {
             "Likewise a key press or scroll that says nothing, when what comes between brings something new \
                 (`rules/rate-of-keys-between-new-entries`).",
         ],
-        swept: Some("limit"),
         ..About::CALL
     };
 

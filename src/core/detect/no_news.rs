@@ -24,7 +24,6 @@ impl Rule for Settings {
             "A step in between changed something or brought news (`default/a-sweep-goes-on`).",
             "A person wrote something new in between.",
         ],
-        swept: None,
         ..About::AGENT
     };
 

@@ -22,22 +22,12 @@ pub struct About {
     pub on_result: bool,
     /// Other steps may lie between those that it counts.
     pub looks_through: bool,
-    /// Key of the number that `inspect --thresholds` varies; `None` for detectors of more than one session.
-    pub swept: Option<&'static str>,
 }
 
 impl About {
-    /// A detector of the whole agent, whose threshold is swept. Texts are to be filled in.
-    pub const AGENT: Self = Self {
-        title: "",
-        rule: "",
-        example: "",
-        silent: &[],
-        repeats_call: false,
-        on_result: false,
-        looks_through: false,
-        swept: Some("threshold"),
-    };
+    /// A detector of the whole agent. Texts are to be filled in.
+    pub const AGENT: Self =
+        Self { title: "", rule: "", example: "", silent: &[], repeats_call: false, on_result: false, looks_through: false };
 
     /// The same for a detector of one repeated call.
     pub const CALL: Self = Self { repeats_call: true, ..Self::AGENT };

@@ -25,7 +25,6 @@ impl Rule for Settings {
             "An outage (rate limits, resets, 5xx): it weighs a `poll_factor`th, and blocks nothing.",
         ],
         looks_through: true,
-        swept: None,
         ..About::AGENT
     };
 

@@ -27,7 +27,6 @@ impl Rule for Settings {
         repeats_call: true,
         on_result: true,
         looks_through: true,
-        swept: None,
     };
 
     fn counts(&self) -> CountSettings {

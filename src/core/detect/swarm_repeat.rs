@@ -183,7 +183,6 @@ impl Rule for Settings {
                 one (`rules/swarm-one-loops-and-one-passes-by`).",
             "A step was published less than `cooldown_ms` ago (`rules/swarm-told-once`).",
         ],
-        swept: None,
         ..About::AGENT
     };
 

@@ -129,7 +129,6 @@ impl Rule for Settings {
             "Twenty agents with a brief each (`default/fan-out-of-twenty`).",
             "The root was nudged less than `cooldown_ms` ago.",
         ],
-        swept: None,
         ..About::AGENT
     };
 

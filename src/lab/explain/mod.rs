@@ -6,7 +6,6 @@ mod shown;
 mod sum;
 mod swarm;
 mod task;
-mod thresholds;
 mod why;
 
 pub(crate) use note::step_of;

@@ -38,9 +38,6 @@ pub(super) struct Note {
     findings: Vec<FindingNote>,
     under_block_of: Option<&'static str>,
     commands: Vec<CommandNote>,
-    /// Why runs of calls that are long enough are not findings.
-    #[serde(skip)]
-    silences: Vec<String>,
     /// Only where it is asked for.
     pub(super) content: Option<Value>,
 }
@@ -105,7 +102,6 @@ impl Note {
         let nearest = step.or_else(|| session.history.newest());
         let tool_policy = policy.tools.get(nearest.map_or("", |step| session.history.tool(step)));
         let is_poll = nearest.is_some_and(|step| step.flags.contains(Flags::POLL));
-        let counted = step.filter(|step| !step.is_transparent());
         let findings = answer.findings.iter().map(|finding| FindingNote {
             detector: finding.detector.as_str(),
             mode: finding.mode.as_str(),
@@ -137,7 +133,6 @@ impl Note {
             findings: findings.collect(),
             under_block_of: answer.block.map(Detector::as_str),
             commands: answer.commands.iter().map(CommandNote::of).collect(),
-            silences: counted.map(|step| why::of_silence(step, answer, session, policy, tool_policy)).unwrap_or_default(),
             content: None,
         }
     }
@@ -170,7 +165,6 @@ impl Note {
         if self.findings.is_empty() && self.commands.is_empty() {
             reasons.extend(self.under_block_of.map(|by| format!("a block of {by} stands")));
         }
-        reasons.extend_from_slice(&self.silences);
         if self.is_duplicate {
             reasons.push("left out: an event with this id was there before".to_owned());
         } else if self.same_turn {

@@ -9,9 +9,9 @@ use loopwarden_core::{limits::AGENTS_SHOWN, policy::Policy};
 use loopwarden_lane::Exit;
 use serde_json::{Value, json};
 
+use super::Wanted;
 use super::note::{Note, content};
 use super::shown::{Part, Shown};
-use super::{Wanted, thresholds, thresholds::Kept};
 use crate::cases::SteppedLane;
 use crate::report::{Table, plain};
 
@@ -25,7 +25,6 @@ pub struct SessionTrace<'a> {
     lane: SteppedLane,
     failed: Option<Exit>,
     notes: VecDeque<Note>,
-    kept: Kept,
     count: u64,
     duplicates: u64,
     tenants: BTreeSet<Option<String>>,
@@ -43,7 +42,6 @@ impl<'a> SessionTrace<'a> {
             failed: None,
             policy,
             notes: VecDeque::new(),
-            kept: Kept::default(),
             count: 0,
             duplicates: 0,
             tenants: BTreeSet::new(),
@@ -64,7 +62,6 @@ impl<'a> SessionTrace<'a> {
             return;
         }
         self.count += 1;
-        self.kept.keep(record);
         if let Err(exit) = self.note(event, record) {
             self.failed.get_or_insert(exit);
         }
@@ -94,7 +91,7 @@ impl<'a> SessionTrace<'a> {
     ///
     /// # Errors
     /// There was no event of it, or its lane ended; says so.
-    pub fn show(self, policy_name: &str, overrides: &Value) -> Result<Shown, String> {
+    pub fn show(self) -> Result<Shown, String> {
         if self.count == 0 {
             let others: Vec<String> = self.tenants.iter().map(|tenant| named(tenant.as_deref())).collect();
             let hint = if others.is_empty() { String::new() } else { format!("; there is one of {}", others.join(", ")) };
@@ -103,8 +100,7 @@ impl<'a> SessionTrace<'a> {
         if let Some(exit) = self.failed {
             return Err(exit.to_string());
         }
-        let Self { wanted, policy, notes, kept, count, left_over, trees, .. } = self;
-        let thresholds = thresholds::sweep(&kept, policy_name, overrides, &policy);
+        let Self { wanted, policy, notes, count, left_over, trees, .. } = self;
         let mut contents = String::new();
         for note in &notes {
             if let Some(content) = note.content.as_ref().filter(|content| !content.is_null()) {
@@ -124,12 +120,6 @@ impl<'a> SessionTrace<'a> {
         if !contents.is_empty() {
             parts.push(Part::Text(contents));
         }
-        parts.push(Part::Text(format!("\nOther thresholds, over {}:", kept.extent())));
-        parts.push(if thresholds.is_empty() {
-            Part::Text("none of those tried would have said anything".to_owned())
-        } else {
-            Part::Table(thresholds.clone())
-        });
         let json = json!({
             "session_id": wanted.id,
             "tenant": wanted.tenant,
@@ -138,7 +128,6 @@ impl<'a> SessionTrace<'a> {
             "steps": notes,
             "in_force": left_over,
             "trees": trees.iter().map(|(agent, tree)| tree_json(agent, tree)).collect::<Vec<_>>(),
-            "thresholds": thresholds.to_objects(),
         });
         Ok(Shown { json, parts })
     }

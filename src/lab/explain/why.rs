@@ -1,8 +1,8 @@
-//! Why an event led to a command, or to none.
+//! Why a finding led to no command of its own.
 
-use loopwarden_core::detect::{Finding, Step};
+use loopwarden_core::detect::Finding;
 use loopwarden_core::engine::{Action, Command, Session};
-use loopwarden_core::policy::{Detector, Mode, Policy, ToolPolicy};
+use loopwarden_core::policy::{Mode, Policy};
 
 use crate::cases::Answer;
 
@@ -39,19 +39,4 @@ pub(super) fn of_finding(finding: &Finding, answer: &Answer, session: &Session, 
         }
         None => again,
     }
-}
-
-/// Why a run of calls that is long enough is no finding.
-pub(super) fn of_silence(step: &Step, answer: &Answer, session: &Session, policy: &Policy, tool: &ToolPolicy) -> Vec<String> {
-    let (streaks, detectors) = (&session.head.streaks, &policy.detectors);
-    let is_found = |detector| answer.findings.iter().any(|finding| finding.detector == detector);
-    let near = &detectors.near_repeat;
-    let mut told = Vec::new();
-    let is_near_run = near.mode.is_on()
-        && streaks.near.hash == step.fingerprint
-        && streaks.near.steps.count >= step.scaled(tool, near.threshold);
-    if is_near_run && is_found(Detector::ExactRepeat) && !is_found(Detector::NearRepeat) {
-        told.push("near_repeat: exact_repeat speaks of it".to_owned());
-    }
-    told
 }

@@ -125,7 +125,7 @@ What detectors have placed stays as it is beneath: `release`, or the end, restor
         #[command(subcommand)]
         command: WebhookCommand,
     },
-    /// Try a mapping of foreign JSON on its records, or suggest one
+    /// Try a mapping of foreign JSON on its records
     Map(MapArgs),
     /// Print the page of an error code, or what a detector looks for
     Explain(ExplainArgs),

@@ -1,50 +1,28 @@
-//! `map`: a mapping of foreign JSON, tried on its records or suggested by them.
+//! `map`: a mapping of foreign JSON, tried on its records.
 
 use std::{collections::BTreeMap, io, path::Path};
 
 use loopwarden_core::{event::EventTime, limits::RECORD_BYTES_MAX_DEFAULT};
 use loopwarden_lab::report::counted;
 use loopwarden_log::clock;
+use loopwarden_sources::limits::RECORD_BYTES_MAX;
 use loopwarden_sources::mapping::{Framing, Trial};
-use loopwarden_sources::{limits::RECORD_BYTES_MAX, mapping::suggest};
 
 use crate::cli::shared::lines::{lines, unreadable};
 use crate::failure::{Failure, Outcome};
 use crate::{cli::args::MapArgs, exit_code, mapping_file, output::Output};
 
-/// Records that a suggestion looks at, and bytes of them.
-const SUGGESTED_FROM: usize = 10_000;
-const SUGGESTED_FROM_BYTES: usize = 32 * 1024 * 1024;
 /// Characters shown of a record.
 const SHOWN_CHARS: usize = 4_096;
 
-/// Tries a mapping, or suggests one.
+/// Tries a mapping.
 ///
 /// # Errors
 /// A file cannot be read, the mapping is wrong, or a record is refused.
 pub fn run(args: &MapArgs) -> Outcome {
-    match (&args.suggest, args.trial.as_ref().or(args.apply.as_ref()), &args.mapping) {
-        (Some(file), ..) => {
-            let (mut records, mut bytes) = (Vec::new(), 0);
-            for record in lines(file, RECORD_BYTES_MAX)?.take(SUGGESTED_FROM) {
-                let record = record.map_err(|error| unreadable(file, &error))?;
-                bytes += record.len();
-                records.push(record);
-                if bytes > SUGGESTED_FROM_BYTES {
-                    break;
-                }
-            }
-            let mut out = Output::stdout();
-            out.text(suggest(records.iter().map(Vec::as_slice)))?;
-            Ok(out.flush()?)
-        }
-        (None, Some(file), Some(mapping)) => {
-            let shown = args.trial.is_some().then_some(args.records);
-            attempt(file, mapping, shown)
-        }
-        // The command line lets nothing else through.
-        _ => Err(Failure::silent(exit_code::USAGE)),
-    }
+    // The command line lets one of them through.
+    let file = args.trial.as_ref().or(args.apply.as_ref()).ok_or_else(|| Failure::silent(exit_code::USAGE))?;
+    attempt(file, &args.mapping, args.trial.is_some().then_some(args.records))
 }
 
 /// What became of all records.

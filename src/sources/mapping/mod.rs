@@ -3,14 +3,11 @@
 //! JMESPath (crate `jmespath`, of the JMESPath project itself) has paths, constants, defaults and filters in one expression, and no loops: each
 //! ends, whatever the record. What a mapping cannot express is up to the producer.
 
-mod suggest;
-
 use jmespath::{Expression, ToJmespath as _, Variable, compile};
 use loopwarden_core::event::{EventTime, Reason, Rejected, json};
 use loopwarden_core::native::{NativeEvent, id_of, is_native};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-pub use suggest::suggest;
 
 use crate::batch::{Bounds, Made};
 use crate::limits::{EXPRESSION_BYTES_MAX, RECORD_BYTES_MAX};

@@ -1,4 +1,4 @@
-//! `map`: what is shown of a mapping, and what is suggested.
+//! `map`: what is shown of a mapping.
 
 use crate::cli::{Scratch, program, run, stdout};
 
@@ -11,14 +11,12 @@ not json
 "#;
 
 #[test]
-fn a_suggested_mapping_can_be_tried_as_it_is() {
+fn a_mapping_shows_what_becomes_of_each_record() {
     let scratch = Scratch::new("map");
     let records = scratch.write("records.ndjson", RECORDS);
-    let suggested = run(&["map", "--suggest", &records]);
-    assert_eq!(suggested.status.code(), Some(0), "{suggested:?}");
-    let text = stdout(&suggested);
-    assert!(text.contains("session_id = \"run.id\"") && text.contains("# 1 records were no JSON objects."), "{text}");
-    let mapping = scratch.write("map.toml", &text);
+    let mapping = "filter = \"type == 'tool.finished'\"\n[fields]\nsession_id = \"run.id\"\ntool = \"call.name\"\n\
+        args = \"call.arguments\"\nresult = \"call.output\"\noutcome = \"call.ok && 'ok' || 'error'\"\ntime = \"ts\"\n";
+    let mapping = scratch.write("map.toml", mapping);
     let tried = run(&["map", "--try", &records, "--mapping", &mapping]);
     let told = stdout(&tried);
     assert_eq!(tried.status.code(), Some(3), "one record has no session: {told}");

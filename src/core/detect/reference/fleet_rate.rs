@@ -49,7 +49,6 @@ impl Rule for Settings {
             "`limit` or `window_ms` is 0.",
             "Calls of one burst lie on both sides of the end of a window.",
         ],
-        swept: None,
         ..About::AGENT
     };
 

@@ -133,25 +133,21 @@ pub struct TestArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  loopwarden map --suggest records.ndjson > map.toml
   loopwarden map --try records.ndjson --mapping map.toml
   loopwarden map --apply records.ndjson --mapping map.toml | loopwarden replay -
 
 Files hold one JSON record a line; - is standard input. Exit code 3 when a record is refused.")]
-#[command(group = clap::ArgGroup::new("what").args(["trial", "apply", "suggest"]).required(true))]
+#[command(group = clap::ArgGroup::new("what").args(["trial", "apply"]).required(true))]
 pub struct MapArgs {
     /// Show each record before and after the mapping, and what is missing
-    #[arg(long = "try", value_name = "FILE", requires = "mapping")]
+    #[arg(long = "try", value_name = "FILE")]
     pub trial: Option<PathBuf>,
     /// Print the events alone, one a line
-    #[arg(long, value_name = "FILE", requires = "mapping")]
-    pub apply: Option<PathBuf>,
-    /// Print a mapping to begin from
     #[arg(long, value_name = "FILE")]
-    pub suggest: Option<PathBuf>,
+    pub apply: Option<PathBuf>,
     /// The mapping, a TOML file
-    #[arg(long, value_name = "FILE", conflicts_with = "suggest")]
-    pub mapping: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    pub mapping: PathBuf,
     /// Records to show; all are counted
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub records: usize,
@@ -160,7 +156,7 @@ pub struct MapArgs {
 /// `inspect`.
 #[derive(Debug, Subcommand)]
 pub enum InspectCommand {
-    /// One session: its events in order, findings, streaks, commands, what other thresholds would have said
+    /// One session: its events in order, findings, streaks, commands
     #[command(after_long_help = "\
 Examples:
   loopwarden inspect session sess-42 --file events.ndjson.zst

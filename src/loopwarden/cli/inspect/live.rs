@@ -50,7 +50,7 @@ pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
             }
         }
     }
-    parts.push(Part::Text("why, and other thresholds: from the events, with --file or --topic".to_owned()));
+    parts.push(Part::Text("why: from the events, with --file or --topic".to_owned()));
     Ok(Shown { json, parts })
 }
 

@@ -70,10 +70,9 @@ fn wanted(args: &InspectArgs) -> Wanted<'_> {
 /// Decides a session anew.
 fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
     let input = Input::of(args, log)?;
-    let (policy_name, overrides) = (input.policy_name.clone(), input.overrides.clone());
     let mut trace = SessionTrace::new(wanted(args), &input.app, Arc::clone(&input.policy));
     input.events(|event, record| trace.visit(event, record))?;
-    trace.show(&policy_name, &overrides).map_err(Failure::failed)
+    trace.show().map_err(Failure::failed)
 }
 
 /// Decides a swarm anew.

@@ -249,7 +249,6 @@ proptest! {
             let _ = cloudevents::read(transport, &headers, &bytes, None, EventTime(now), 1_000);
         }
         let _ = mapping().trial(&bytes, EventTime(now), 1_000);
-        let _ = loopwarden_sources::mapping::suggest([bytes.as_slice()].into_iter());
         prop_assert!(inflate(&bytes, 10_000).map_or(0, |bytes| bytes.len()) <= 10_000);
     }
 }
