@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, fs};
 
 use clap::CommandFactory as _;
 use loopwarden::{cli::command_line::CommandLine, config::Layers, exit_code, http::routes::ROUTES};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 fn root(path: &str) -> PathBuf {
@@ -36,7 +37,8 @@ fn files() -> Vec<(String, String)> {
 }
 
 fn yaml(text: &str) -> Vec<Value> {
-    serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    let documents = serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize);
+    documents.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 #[test]

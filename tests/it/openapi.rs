@@ -21,7 +21,7 @@ fn page() -> Value {
     let text = read("src/docs/openapi.yaml");
     assert!(text.contains(EVENT));
     let mut page: Value =
-        serde_saphyr::from_str(&text.replace(&format!("../../{EVENT}"), "#/components/schemas/Event")).expect("YAML");
+        serde_yaml_ng::from_str(&text.replace(&format!("../../{EVENT}"), "#/components/schemas/Event")).expect("YAML");
     let event = read(EVENT).replace("#/$defs/", "#/components/schemas/Event/$defs/");
     page["components"]["schemas"]["Event"] = serde_json::from_str(&event).expect("JSON");
     page["components"]["schemas"]["Event"].as_object_mut().expect("a schema").remove("$id");

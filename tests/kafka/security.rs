@@ -14,7 +14,7 @@ use crate::world::{PATIENCE, World};
 /// The permissions of the documentation: for a group `loopwarden` and topics with their default names.
 pub(crate) fn documented() -> Vec<Permission> {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/strimzi/user.yaml")).expect("user.yaml");
-    let user: Value = serde_saphyr::from_str(&text).expect("YAML");
+    let user: Value = serde_yaml_ng::from_str(&text).expect("YAML");
     permissions(&user["spec"]["authorization"]["acls"])
 }
 
@@ -41,7 +41,7 @@ fn documented_for(table: &str) -> Vec<Permission> {
     let (_, commented) = text.split_once(&format!("# With [[{table}]], besides")).expect("the comment");
     let lines = commented.lines().skip(1).take_while(|line| !line.contains("# With [["));
     let rules: String = lines.map(|line| line.replacen("# ", "", 1) + "\n").collect();
-    let rules: Value = serde_saphyr::from_str(&rules).expect("YAML");
+    let rules: Value = serde_yaml_ng::from_str(&rules).expect("YAML");
     permissions(&rules)
 }
 

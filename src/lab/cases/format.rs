@@ -263,18 +263,13 @@ pub struct BadCase {
     pub message: String,
 }
 
-/// What is wrong, and the lines around it. The reader says at the place once more what it said in front, with all names that it knows, and
-/// where it is, which the caller says.
-fn told_once(told: &str) -> String {
-    let mut lines = Vec::new();
-    for line in told.lines().filter(|line| !line.trim_start().starts_with("-->")) {
-        let said = line.strip_prefix("error: ").filter(|_| lines.is_empty()).unwrap_or(line);
-        let place = said.strip_prefix("line ").filter(|_| lines.is_empty()).and_then(|rest| rest.split_once(": "));
-        let is_mark = line.trim_start().starts_with('|');
-        let marked = line.find('^').filter(|_| is_mark).and_then(|at| line.get(..=at));
-        lines.push(marked.or(place.map(|(_, said)| said)).unwrap_or(said));
-    }
-    lines.join("\n")
+/// What is wrong with a document, its line, and that line with a mark below the place.
+fn located(text: &str, error: &serde_yaml_ng::Error) -> (usize, String) {
+    let whole = error.to_string();
+    let Some(place) = error.location() else { return (1, whole) };
+    let message = whole.rsplit_once(" at line ").map_or(whole.as_str(), |(message, _)| message);
+    let line = text.lines().nth(place.line().saturating_sub(1)).unwrap_or_default();
+    (place.line(), format!("{message}\n{line}\n{:>width$}", '^', width = place.column()))
 }
 
 /// Reads the cases of a file: YAML by its extension, else one JSON object a line.
@@ -287,9 +282,10 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, BadCase> {
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("yaml") || extension.eq_ignore_ascii_case("yml"));
     if is_yaml {
-        let cases = serde_saphyr::from_multiple::<Case>(text).map_err(|error| {
-            let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1));
-            bad(line, told_once(&error.to_string()))
+        let documents = serde_yaml_ng::Deserializer::from_str(text).map(Case::deserialize);
+        let cases = documents.collect::<Result<Vec<_>, _>>().map_err(|error| {
+            let (line, message) = located(text, &error);
+            bad(line, message)
         })?;
         return match cases.iter().find_map(Case::fault) {
             Some(fault) => Err(bad(1, fault)),

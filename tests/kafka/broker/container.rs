@@ -9,24 +9,18 @@
 //! a thread watches, says so, and ends this program with all that it has started.
 
 use std::path::{Path, PathBuf};
-use std::{env, fs, process, thread};
-use std::{fs::File, os::unix::fs::MetadataExt, pin::pin, process::Command, sync::Once, time::Duration};
+use std::process::{self, Child, Command, Output, Stdio};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, thread};
+use std::{fs::File, io::Read, os::unix::fs::MetadataExt};
 
-use futures_util::StreamExt;
-use testcontainers::bollard::query_parameters::{EventsOptions, ListContainersOptionsBuilder, RemoveContainerOptions};
-use testcontainers::core::{Mount, WaitFor};
-use testcontainers::runners::{AsyncRunner, SyncRunner};
-use testcontainers::{Container, GenericImage, ImageExt};
-use testcontainers::{bollard::Docker, core::client::docker_client_instance};
-use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
-
-use super::{CLUSTER_ID, Giver, RUN, Running, START_WAIT, VERSION, announce, java_options};
+use super::{CLUSTER_ID, Giver, RUN, Running, VERSION, announce, java_options};
 
 /// A daemon that needs longer for a ping is none.
-const ANSWER_WAIT: Duration = Duration::from_secs(10);
+const ANSWER_SECONDS: u32 = 10;
 /// Some 400 MB, once.
-const PULL_WAIT: Duration = Duration::from_secs(600);
+const PULL_SECONDS: u32 = 600;
 /// Names an image that has Java on its path and Kafka's jars in [`LIB`].
 const IMAGE_VARIABLE: &str = "KAFKA_BROKER_IMAGE";
 const PUBLISHED: &str = "apache/kafka";
@@ -36,17 +30,18 @@ const LIB: &str = "/opt/kafka/libs";
 /// Tells the containers of these tests from others; its value is the id of the test process.
 const LABEL: &str = "dev.loopwarden.tests";
 
-/// A daemon that answers, and an image.
+/// A daemon that answers, and an image with its tag.
 pub(super) struct Containers {
     daemon: String,
-    name: String,
-    tag: String,
+    image: String,
     watch: Once,
 }
 
 /// A container that is removed by force with this value.
 struct Contained {
-    container: Option<Container<GenericImage>>,
+    /// The client that is attached to it.
+    client: Child,
+    name: String,
     dir: PathBuf,
     /// As long as this is locked, the container has a reason to run.
     _lock: File,
@@ -57,15 +52,24 @@ impl Running for Contained {}
 impl Drop for Contained {
     fn drop(&mut self) {
         // Where the daemon refuses, the container ends with the lock.
-        let _ = self.container.take().map(Container::rm);
+        let _ = docker(ANSWER_SECONDS, &["rm", "--force", &self.name]);
+        let _ = self.client.kill();
+        let _ = self.client.wait();
         if !self.dir.join("keep").exists() {
             let _ = fs::remove_dir_all(self.dir.join("data"));
         }
     }
 }
 
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().expect("a runtime")
+/// What the client of the daemon prints, within so many seconds. The error is what it has to say.
+fn docker(seconds: u32, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new("timeout").arg(seconds.to_string()).arg("docker").args(arguments).stdin(Stdio::null()).output();
+    let Output { status, stdout, stderr } = output.map_err(|error| error.to_string())?;
+    match status.code() {
+        Some(0) => Ok(String::from_utf8_lossy(&stdout).trim().to_owned()),
+        Some(124) => Err(format!("no answer within {seconds} seconds")),
+        _ => Err(String::from_utf8_lossy(&stderr).trim().to_owned()),
+    }
 }
 
 impl Containers {
@@ -78,109 +82,92 @@ impl Containers {
         if daemon.contains("://") && !daemon.starts_with("unix://") {
             return Err(format!("the Docker daemon at {daemon} may be on another machine, without the files of this one"));
         }
-        runtime().block_on(async {
-            let docker = docker_client_instance().await.map_err(|error| error.to_string())?;
-            match timeout(ANSWER_WAIT, docker.ping()).await {
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => return Err(format!("no Docker daemon answers at {daemon} ({error})")),
-                Err(_) => return Err(format!("the Docker daemon at {daemon} does not answer within {ANSWER_WAIT:?}")),
-            }
-            remove_never_started(&docker).await;
-            let (name, tag) = image(&docker).await?;
-            Ok(Self { daemon, name, tag, watch: Once::new() })
-        })
+        docker(ANSWER_SECONDS, &["version", "--format", "{{.Server.Version}}"])
+            .map_err(|error| format!("no Docker daemon answers at {daemon} ({error})"))?;
+        remove_never_started();
+        Ok(Self { daemon, image: image()?, watch: Once::new() })
     }
 
     /// For whoever reads which choice was made.
     pub(super) fn described(&self) -> String {
-        format!("containers of {}:{} by the Docker daemon at {}", self.name, self.tag, self.daemon)
+        format!("containers of {} by the Docker daemon at {}", self.image, self.daemon)
     }
 }
 
 /// Removes what killed test programs created and never started.
-#[expect(clippy::disallowed_types, reason = "the type that the client of the daemon asks for")]
-async fn remove_never_started(docker: &Docker) {
-    let filters = std::collections::HashMap::from([("label", vec![LABEL]), ("status", vec!["created"])]);
-    let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
-    for container in docker.list_containers(Some(options)).await.unwrap_or_default() {
-        let owner = container.labels.as_ref().and_then(|labels| labels.get(LABEL));
-        let is_alive = owner.is_some_and(|owner| Path::new("/proc").join(owner).exists());
-        if let Some(id) = container.id.filter(|_| !is_alive) {
-            let _ = docker.remove_container(&id, None::<RemoveContainerOptions>).await;
+fn remove_never_started() {
+    let format = format!("{{{{.ID}}}} {{{{.Label \"{LABEL}\"}}}}");
+    let filter = format!("label={LABEL}");
+    let created = ["ps", "--all", "--filter", &filter, "--filter", "status=created", "--format", &format];
+    for line in docker(ANSWER_SECONDS, &created).unwrap_or_default().lines() {
+        let dead = line.split_once(' ').filter(|(_, owner)| !Path::new("/proc").join(owner).exists());
+        if let Some((id, _)) = dead {
+            let _ = docker(ANSWER_SECONDS, &["rm", "--force", id]);
         }
     }
 }
 
-/// Name and tag of the image: the one that was named, else one that is there, else the published one, which is pulled.
-async fn image(docker: &Docker) -> Result<(String, String), String> {
+/// The image with its tag: the one that was named, else one that is there, else the published one, which is pulled.
+fn image() -> Result<String, String> {
     let named = env::var(IMAGE_VARIABLE).ok().filter(|name| !name.is_empty());
-    let (name, tag) = match named.as_deref() {
-        // What follows the last colon is a tag, unless it is the port and the path of a registry.
-        Some(whole) => whole.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).unwrap_or((whole, "latest")),
-        None => (PUBLISHED, VERSION),
-    };
-    for (name, tag) in [Some((name, tag)), named.is_none().then_some((LOCAL, VERSION))].into_iter().flatten() {
-        if docker.inspect_image(&format!("{name}:{tag}")).await.is_ok() {
-            return Ok((name.to_owned(), tag.to_owned()));
+    let first = named.clone().unwrap_or_else(|| format!("{PUBLISHED}:{VERSION}"));
+    let second = named.is_none().then(|| format!("{LOCAL}:{VERSION}"));
+    for image in [Some(&first), second.as_ref()].into_iter().flatten() {
+        if docker(ANSWER_SECONDS, &["image", "inspect", "--format", "{{.Id}}", image]).is_ok() {
+            return Ok(image.clone());
         }
     }
-    announce(&format!("pulling {name}:{tag}"));
-    let error = match timeout(PULL_WAIT, AsyncRunner::pull_image(GenericImage::new(name, tag))).await {
-        Ok(Ok(_)) => return Ok((name.to_owned(), tag.to_owned())),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("it takes more than {PULL_WAIT:?}"),
-    };
+    announce(&format!("pulling {first}"));
+    let Err(error) = docker(PULL_SECONDS, &["pull", "--quiet", &first]) else { return Ok(first) };
     let other = if named.is_some() { "" } else { "; tests/kafka/broker/image.sh makes another one" };
-    Err(format!("the image {name}:{tag} is not there and cannot be pulled ({error}){other}"))
+    Err(format!("the image {first} is not there and cannot be pulled ({error}){other}"))
 }
 
 impl Giver for Containers {
     fn start(&self, dir: &Path, format: &[String]) -> Result<Box<dyn Running>, String> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
         self.watch.call_once(|| watch(self.daemon.clone()));
         let path = dir.to_str().ok_or("the path of the broker's directory is no UTF-8")?;
         let lock_path = dir.join("lock");
         let lock =
             File::create(&lock_path).and_then(|file| file.lock().map(|()| file)).map_err(|error| format!("no lock: {error}"))?;
         let owner = fs::metadata(dir).map_err(|error| format!("{path}: {error}"))?;
-        let arguments = ["-c", RUN, "sh"].into_iter().map(str::to_owned).chain(format.iter().cloned());
-        let request = GenericImage::new(self.name.as_str(), self.tag.as_str())
-            .with_entrypoint("sh")
-            .with_wait_for(WaitFor::message_on_stdout("started"))
-            .with_cmd(arguments)
-            .with_env_var("LIB", LIB)
-            .with_env_var("DIR", path)
-            .with_env_var("CLUSTER", CLUSTER_ID)
-            .with_env_var("OPTIONS", java_options())
-            .with_env_var("LOCK", lock_path.to_string_lossy())
-            .with_network("host")
-            .with_mount(Mount::bind_mount(path, path))
-            .with_user(format!("{}:{}", owner.uid(), owner.gid()))
-            .with_label(LABEL, process::id().to_string())
-            .with_host_config_modifier(|config| config.auto_remove = Some(true))
-            .with_startup_timeout(START_WAIT);
-        let container = SyncRunner::start(request)
-            .map_err(|error| format!("no container of {}:{} in {path} (see format.log there): {error}", self.name, self.tag))?;
-        Ok(Box::new(Contained { container: Some(container), dir: dir.to_owned(), _lock: lock }))
+        let name = format!("loopwarden-tests-{}-{}", process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let mut command = Command::new("docker");
+        command.args(["run", "--rm", "--pull", "never", "--network", "host", "--entrypoint", "sh", "--name", &name]);
+        command.args(["--label", &format!("{LABEL}={}", process::id()), "--user", &format!("{}:{}", owner.uid(), owner.gid())]);
+        command.args(["--mount", &format!("type=bind,source={path},target={path}")]);
+        let variables = [
+            ("LIB", LIB.to_owned()),
+            ("DIR", path.to_owned()),
+            ("CLUSTER", CLUSTER_ID.to_owned()),
+            ("OPTIONS", java_options()),
+            ("LOCK", lock_path.to_string_lossy().into_owned()),
+        ];
+        for (key, value) in variables {
+            command.args(["--env", &format!("{key}={value}")]);
+        }
+        command.args([self.image.as_str(), "-c", RUN, "sh"]).args(format);
+        let client = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| format!("no docker: {error}"))?;
+        let mut contained = Contained { client, name, dir: dir.to_owned(), _lock: lock };
+        // The first line of `run.sh`; a container that ends before it closes the pipe.
+        let mut started = [0; 8];
+        let formatted = contained.client.stdout.take().expect("piped").read_exact(&mut started);
+        formatted.map_err(|_| format!("no container of {} in {path}: see format.log there", self.image))?;
+        Ok(Box::new(contained))
     }
 }
 
 /// Waits, on a thread of its own, for the daemon to go away.
 fn watch(daemon: String) {
     let watcher = move || {
-        let why = runtime().block_on(async {
-            loop {
-                let docker = match docker_client_instance().await {
-                    Ok(docker) => docker,
-                    Err(error) => return error.to_string(),
-                };
-                if let Err(error) = docker.ping().await {
-                    return error.to_string();
-                }
-                // Has no end while the daemon lives; one that was cut is asked for again.
-                let mut events = pin!(docker.events(None::<EventsOptions>));
-                while let Some(Ok(_)) = events.next().await {}
+        // The stream of events has no end while the daemon lives; one that was cut is asked for again.
+        let why = loop {
+            let _ = Command::new("docker").args(["events", "--filter", "type=daemon"]).stdin(Stdio::null()).output();
+            if let Err(why) = docker(ANSWER_SECONDS, &["version", "--format", "{{.Server.Version}}"]) {
+                break why;
             }
-        });
+        };
         announce(&format!(
             "error: the Docker daemon at {daemon} went away ({why}), and the brokers of these tests with it; start it and run the tests again"
         ));
