@@ -17,7 +17,7 @@ mkdir -p "$folder/completions" "$folder/man" "$out"
 
 install -m 755 "$binary" "$folder/loopwarden"
 install -m 755 "$(dirname "$binary")/loopwarden-hook" "$folder/loopwarden-hook"
-cp LICENSE NOTICE README.md CHANGELOG.md UPGRADING.md "$folder/"
+cp LICENSE NOTICE README.md CHANGELOG.md "$folder/"
 "$binary" man >"$folder/man/loopwarden.1"
 for shell in bash elvish fish zsh; do "$binary" completions "$shell" >"$folder/completions/loopwarden.$shell"; done
 

@@ -26,7 +26,7 @@ fn pages() -> Vec<(String, String)> {
         .map(|entry| format!("src/docs/{}", entry.file_name().to_string_lossy()))
         .filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "md"))
         .collect();
-    names.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "UPGRADING.md"].map(str::to_owned));
+    names.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(str::to_owned));
     names.sort();
     names.into_iter().map(|name| (name.clone(), read(&name))).collect()
 }

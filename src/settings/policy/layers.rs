@@ -13,9 +13,6 @@ use crate::{layers::shape::Codes, layers::suggest::closest, policy::idle::SetKey
 /// Code of everything that is wrong with a policy.
 pub(crate) const CODE: &str = "E0601";
 
-/// A profile of version 0.1, and what a policy of that time may name as its base.
-const GONE: &str = "equality";
-
 /// The profile that a policy file without `base` begins from.
 const BASE_DEFAULT: &str = "default";
 
@@ -131,8 +128,7 @@ fn file_layer(text: &str, file: &str) -> Result<Table, Diagnostics> {
 fn unknown_profile(what: &str, name: &str, but: &str) -> Diagnostic {
     let names = PROFILES.map(|profile| profile.name);
     let meant = closest(name, names).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
-    let gone = if name == GONE { "UPGRADING.md says what to write instead of equality; " } else { "" };
-    Diagnostic::new(CODE, format!("{what} {name:?}{but}{meant}")).help(format!("{gone}shipped profiles: {}", names.join(", ")))
+    Diagnostic::new(CODE, format!("{what} {name:?}{but}{meant}")).help(format!("shipped profiles: {}", names.join(", ")))
 }
 
 /// Merges the chain of bases, the layer and the overrides, then checks.
