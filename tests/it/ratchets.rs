@@ -2,10 +2,11 @@
 //!
 //! A figure above its bound fails. So does one far below it: whoever lowers a figure lowers the bound too, and it stays low. A crate that
 //! gains a feature may have more lines; its bound then rises in the same commit, which says why.
+#![expect(clippy::indexing_slicing, reason = "a scanner over text that is in the repository; a wrong index fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::source::{code_only, files, without_tests};
+use crate::source::{after_bracket, code_only, files, without_tests};
 
 /// A bound may lie so far above its figure. Hundredths.
 const SLACK_PERCENT: usize = 3;
@@ -42,6 +43,14 @@ const SHORT_DOCS_MAX: usize = 849;
 const TUPLE_PARAMETERS_MAX: usize = 77;
 /// Names of types that stand in three files or more.
 const COMMON_NAMES_MAX: usize = 60;
+/// Functions that fill more than a screen.
+const LONG_FUNCTIONS_MAX: usize = 17;
+/// A function beyond it is long. Lines, its head and its braces among them.
+const FUNCTION_LINES: usize = 60;
+/// Files below [`FILE_LINES`]: crumbs, each with a head and imports of its own.
+const SMALL_FILES_MAX: usize = 110;
+/// A file below it is small. Lines.
+const FILE_LINES: usize = 30;
 
 /// A file of the product: its path, its text, its code without comments, literals and tests.
 struct Source {
@@ -149,6 +158,31 @@ fn no_name_means_three_things() {
     }
     let common = found.values().filter(|files| files.len() >= 3).count();
     held(complaint("names of types in three files or more", common, COMMON_NAMES_MAX));
+}
+
+/// Lines of each function of a file.
+fn functions(code: &str) -> Vec<usize> {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let starts = code.match_indices("fn ").map(|(at, _)| at).filter(|at| *at == 0 || !is_word(code.as_bytes()[at - 1]));
+    // A declaration without a body, as in a trait, ends with a semicolon; one with an array in its head is taken for one.
+    let bodies = starts.filter_map(|at| {
+        let open = at + code[at..].find(['{', ';'])?;
+        (code.as_bytes()[open] == b'{').then(|| code[at..after_bracket(code, open)].lines().count())
+    });
+    bodies.collect()
+}
+
+#[test]
+fn a_function_fits_on_a_screen() {
+    let long = sources().iter().flat_map(|source| functions(&source.code)).filter(|lines| *lines > FUNCTION_LINES).count();
+    held(complaint("functions of more than 60 lines", long, LONG_FUNCTIONS_MAX));
+    assert_eq!(functions("fn a() {\n    b();\n}\ntrait T {\n    fn c();\n}\nconst fn d() {}"), [3, 1]);
+}
+
+#[test]
+fn a_file_is_more_than_a_crumb() {
+    let small = sources().into_iter().filter(|source| lines(source) < FILE_LINES);
+    held(complaint("files below 30 lines", small.count(), SMALL_FILES_MAX));
 }
 
 #[test]

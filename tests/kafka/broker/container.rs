@@ -148,7 +148,8 @@ impl Giver for Containers {
             command.args(["--env", &format!("{key}={value}")]);
         }
         command.args([self.image.as_str(), "-c", RUN, "sh"]).args(format);
-        let client = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| format!("no docker: {error}"))?;
+        let client =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| format!("no docker: {error}"))?;
         let mut contained = Contained { client, name, dir: dir.to_owned(), _lock: lock };
         // The first line of `run.sh`; a container that ends before it closes the pipe.
         let mut started = [0; 8];
