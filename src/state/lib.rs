@@ -82,8 +82,11 @@ impl StoreError {
 /// Whether a scan goes on.
 pub type ScanFlow = std::ops::ControlFlow<()>;
 
-/// Keyed state of the tasks of one process. Cloneable handles share one database; a task has one owner at a time.
+/// Keyed state of the tasks of one process. Handles share one database; a task has one owner at a time.
 pub trait StateStore: Send {
+    /// Another handle.
+    fn handle(&self) -> Box<dyn StateStore>;
+
     /// Reads one value.
     ///
     /// # Errors

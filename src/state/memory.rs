@@ -44,6 +44,10 @@ impl MemoryStore {
 }
 
 impl StateStore for MemoryStore {
+    fn handle(&self) -> Box<dyn StateStore> {
+        Box::new(self.clone())
+    }
+
     fn get(&self, task: TaskId, key: &StateKey) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.lock().get(&task).and_then(|keys| keys.get(key)).cloned())
     }

@@ -57,7 +57,7 @@ pub fn subject_of(session_key: &[u8]) -> Option<SubjectKey> {
 /// # Errors
 /// See [`StoreError`]; [`StoreError::Corrupt`] where a step of the ring is missing.
 pub fn load(
-    store: &impl StateStore,
+    store: &dyn StateStore,
     task: TaskId,
     session_key: &[u8],
     history_steps: usize,

@@ -246,7 +246,7 @@ pub fn decode_pane(start: EventTime, bytes: &[u8]) -> Result<Pane, StoreError> {
 ///
 /// # Errors
 /// See [`StoreError`].
-pub fn load(store: &impl StateStore, task: TaskId, counter: &[u8]) -> Result<Option<LoadedCounter>, StoreError> {
+pub fn load(store: &dyn StateStore, task: TaskId, counter: &[u8]) -> Result<Option<LoadedCounter>, StoreError> {
     let Some(bytes) = store.get(task, &head_key(counter))? else { return Ok(None) };
     let (mut loaded, listed) = take_head(&bytes)?;
     if let Some(starts) = listed {
@@ -267,7 +267,7 @@ pub fn load(store: &impl StateStore, task: TaskId, counter: &[u8]) -> Result<Opt
 /// # Errors
 /// See [`StoreError`].
 pub fn load_head(
-    store: &impl StateStore,
+    store: &dyn StateStore,
     task: TaskId,
     counter: &[u8],
 ) -> Result<Option<(LoadedCounter, Vec<EventTime>)>, StoreError> {
@@ -287,7 +287,7 @@ pub fn load_head(
 /// Takes a pane's time and its bytes.
 type PaneVisitor<'a> = &'a mut dyn FnMut(EventTime, &[u8]) -> Result<(), StoreError>;
 
-fn scan_panes(store: &impl StateStore, task: TaskId, counter: &[u8], visit: PaneVisitor<'_>) -> Result<(), StoreError> {
+fn scan_panes(store: &dyn StateStore, task: TaskId, counter: &[u8], visit: PaneVisitor<'_>) -> Result<(), StoreError> {
     let prefix = pane_prefix(counter);
     let mut failed = None;
     store.scan(task, KeyFamily::SwarmPane, &prefix, &prefix, &mut |key, value| {

@@ -553,8 +553,9 @@ fn lanes_run_on_threads_of_their_own_with_restore_threads_beside_them() {
         let (broker, store, settings) = (world.broker.clone(), store.clone(), Arc::clone(&world.settings));
         let (restorer, leases, policy) = (pool.client(), leases.clone(), Arc::clone(&world.policy));
         let make = move || {
-            let machine = crate::world::Explosive(SessionEngine::new("loopwarden", policy));
-            Ok(Lane::new(broker.open("lw", lane), store, machine, restorer, leases, settings))
+            let engine = SessionEngine::new("loopwarden", policy);
+            let lane = Lane::new(broker.open("lw", lane), store, engine, restorer, leases, settings);
+            Ok(lane.with_observer(Box::new(crate::world::Explosive)))
         };
         fleet.spawn(make).unwrap();
     }
@@ -655,10 +656,10 @@ fn a_log_that_is_its_own_state_gives_the_same_outcome() {
             broker.append_to(partition, &event).unwrap();
         }
         fed = until;
-        let machine = crate::world::Explosive(SessionEngine::new("loopwarden", Arc::clone(&policy)));
+        let engine = SessionEngine::new("loopwarden", Arc::clone(&policy));
         let restorer = InlineRestorer::new(broker.store(), None, Arc::clone(&settings));
-        let mut lane =
-            Lane::new(broker.lane(0), broker.store(), machine, Box::new(restorer), Leases::new(), Arc::clone(&settings));
+        let lane = Lane::new(broker.lane(0), broker.store(), engine, Box::new(restorer), Leases::new(), Arc::clone(&settings));
+        let mut lane = lane.with_observer(Box::new(crate::world::Explosive));
         let clock = loopwarden::task::SystemClock::start();
         let mut idle = 0;
         while idle < 3 {

@@ -62,7 +62,7 @@ fn a_restored_position_is_never_ahead_of_its_data() {
     let store = rocks(&dir);
     let mut reader = log.changelog().unwrap().unwrap();
     let task_of = Task::new(task, Leases::new().take(task).unwrap());
-    let mut restore = Restore::new(task_of, store.clone(), Arc::new(LaneSettings::default()));
+    let mut restore = Restore::new(task_of, Box::new(store.clone()), Arc::new(LaneSettings::default()));
     let ready = loop {
         match restore.step(Some(&mut *reader), &SystemClock::start()) {
             RestoreStep::Again(_) => {}

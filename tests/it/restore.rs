@@ -25,8 +25,8 @@ impl Clock for At {
     }
 }
 
-fn restore<S: StateStore>(id: TaskId, store: S) -> Restore<S> {
-    Restore::new(Task::new(id, Leases::new().take(id).unwrap()), store, Arc::new(LaneSettings::default()))
+fn restore(id: TaskId, store: impl StateStore + 'static) -> Restore {
+    Restore::new(Task::new(id, Leases::new().take(id).unwrap()), Box::new(store), Arc::new(LaneSettings::default()))
 }
 
 fn position(store: &impl StateStore, id: TaskId) -> Option<Position> {
@@ -189,7 +189,7 @@ fn cut_off(world: &mut TestWorld, records: &[Fed]) -> TaskId {
 }
 
 /// Steps a restore for ten minutes in which nothing comes; then the markers do.
-fn waits_and_is_ready(world: &TestWorld, mut restore: Restore<impl StateStore>) -> Position {
+fn waits_and_is_ready(world: &TestWorld, mut restore: Restore) -> Position {
     let clock = At(Cell::new(0));
     let mut changelog = world.processes[0].lanes[0].as_ref().unwrap().log().changelog().unwrap().unwrap();
     for _ in 0..600 {

@@ -12,7 +12,7 @@ use loopwarden::store::{
     Change, KeyFamily, LoadBatch, MemoryStore, Position, ScanFlow, StateKey, StateStore, StoreError, chain, state_hash,
 };
 use loopwarden::task::{
-    Clock, CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, Machine, Order, Pace, ProcessMode, Turn,
+    Clock, CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, Observer, Order, Pace, ProcessMode, Turn,
 };
 use loopwarden::{config::policy::load_with_overrides, policy::Policy};
 use loopwarden_sim::{Faults, MemoryBroker, MemoryConfig, MemoryLog, MemoryRecord, MemoryTopic};
@@ -59,13 +59,11 @@ impl Clock for BrokerClock {
     }
 }
 
-/// The engine, but it panics where an event or a timer says so: after it has changed the session.
-#[derive(Clone)]
-pub(crate) struct Explosive(pub(crate) SessionEngine);
+/// Panics where an event or a timer says so: after the engine has changed the session.
+pub(crate) struct Explosive;
 
-impl Machine for Explosive {
-    fn apply(&mut self, subject: &SubjectKey, session: &mut Session, input: Input<'_>, out: &mut Effects) {
-        self.0.apply(subject, session, input, out);
+impl Observer for Explosive {
+    fn applied(&mut self, input: Input<'_>, subject: &SubjectKey, _session: &Session, _before: u64, _effects: &Effects) {
         if matches!(input, Input::Event(event, _) if matches!(&event.kind, EventKind::Tool(call, _) if call.tool == "die")) {
             // Whoever feeds this runs in a process of its own.
             std::process::abort();
@@ -82,18 +80,6 @@ impl Machine for Explosive {
             std::panic::resume_unwind(Box::new("boom"));
         }
     }
-
-    fn policy(&self) -> &Arc<Policy> {
-        self.0.policy()
-    }
-
-    fn app(&self) -> &str {
-        self.0.app()
-    }
-
-    fn swap(&mut self, policy: Arc<Policy>) {
-        self.0 = SessionEngine::new(APP, policy);
-    }
 }
 
 /// A store whose commit can be told to fail: the disk is full at S7.
@@ -105,6 +91,10 @@ pub(crate) struct TestStore {
 }
 
 impl StateStore for TestStore {
+    fn handle(&self) -> Box<dyn StateStore> {
+        Box::new(self.clone())
+    }
+
     fn get(&self, task: TaskId, key: &StateKey) -> Result<Option<Vec<u8>>, StoreError> {
         self.memory.get(task, key)
     }
@@ -242,7 +232,7 @@ impl Log for TestLog {
     }
 }
 
-pub(crate) type TestLane = Lane<TestLog, TestStore, Explosive>;
+pub(crate) type TestLane = Lane<TestLog>;
 
 /// One process: a store, its leases, lanes that may be dead.
 pub(crate) struct Process {
@@ -325,10 +315,10 @@ impl TestWorld {
             let (rereads, refuses, keeps_changelog) = (self.rereads, self.refuses.clone(), self.keeps_changelog);
             let log = TestLog { memory: broker.open(&process.name, lane as u32), rereads, refuses, keeps_changelog };
             let restorer = InlineRestorer::new(process.store.clone(), log.changelog().unwrap(), Arc::clone(&settings));
-            let machine = Explosive(SessionEngine::new(APP, Arc::clone(&policy)));
+            let engine = SessionEngine::new(APP, Arc::clone(&policy));
             let leases = process.leases.clone();
-            let lane_of = Lane::new(log, process.store.clone(), machine, Box::new(restorer), leases, Arc::clone(&settings));
-            process.lanes[lane] = Some(lane_of.with_pace(&pace));
+            let lane_of = Lane::new(log, process.store.clone(), engine, Box::new(restorer), leases, Arc::clone(&settings));
+            process.lanes[lane] = Some(lane_of.with_pace(&pace).with_observer(Box::new(Explosive)));
         }
     }
 

@@ -72,7 +72,7 @@ fn a_changelog_of_many_sessions_becomes_the_same_store() {
     let clock = SystemClock::start();
     let (watch, cpu) = (Stopwatch::start(), on_cpu_ms());
     let lease = Leases::new().take(task).expect("free");
-    let mut restore = Restore::new(Task::new(task, lease), store.clone(), Arc::new(LaneSettings::default()));
+    let mut restore = Restore::new(Task::new(task, lease), Box::new(store.clone()), Arc::new(LaneSettings::default()));
     let ready = loop {
         match restore.step(Some(&mut *reader), &clock) {
             RestoreStep::Again(0) => {}

@@ -9,11 +9,11 @@ use loopwarden_core::engine::{
 use loopwarden_core::event::{Event, EventTime, Record, RecordMeta, RecordOffset, Stage, TaskId, decode};
 use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
 use loopwarden_core::policy::{Detector, Mode, Policy};
-use loopwarden_lane::Exit;
+use loopwarden_lane::{Exit, Observer};
 use loopwarden_state::report::report_key;
 use loopwarden_state::{session as stored, swarm};
 
-use crate::{replay::observed::Observer, replay::stepper::Stepper};
+use crate::replay::stepper::Stepper;
 
 /// What both stages answered to one event.
 #[derive(Debug, Clone, Default)]
@@ -109,7 +109,7 @@ impl SteppedLane {
     /// Why the lane ended.
     pub fn apply(&mut self, record: &Record<'_>) -> Result<Answer, Exit> {
         let commands = self.stepper.step(record)?;
-        let Watch { mut answer, mut sums, .. } = std::mem::replace(self.stepper.observer(), Watch::new(&self.policy));
+        let Watch { mut answer, mut sums, .. } = std::mem::replace(&mut *self.stepper.observer(), Watch::new(&self.policy));
         for (key, report) in sums.drain_sorted() {
             let counter = TaskId { stage: Stage::Swarm, partition: 0 };
             let loaded = swarm::load(self.stepper.store(), counter, &report_key(&key))?;

@@ -7,7 +7,7 @@ use loopwarden_core::event::{ACTOR, EventKind, Judged};
 use loopwarden_core::{detect::Finding, identity::base32, policy::Detector};
 
 use super::places::{EventPlace, Places};
-use crate::replay::observed::Observer;
+use loopwarden_lane::Observer;
 
 /// Answers that are kept; those beyond are counted.
 const ANSWERS_MAX: usize = 1_000_000;

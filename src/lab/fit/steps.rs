@@ -5,12 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use loopwarden_core::detect::{Facts, Waiting};
 use loopwarden_core::engine::{Effects, Input, Session, SubjectKey};
 use loopwarden_core::{event::Record, policy::Policy};
-use loopwarden_lane::Exit;
+use loopwarden_lane::{Exit, Observer};
 
 use crate::fit::places::{EventPlace, Places};
-use crate::{
-    explain::step_of, fit::answered::Answered, replay::observed::Observer, replay::stepper::Stepper, report::labels::Label,
-};
+use crate::{explain::step_of, fit::answered::Answered, replay::stepper::Stepper, report::labels::Label};
 
 #[derive(Debug, Clone, Copy)]
 pub struct MeasuredStep {
@@ -122,7 +120,7 @@ impl Measuring {
     /// # Errors
     /// The lane ended.
     pub fn finish_answered(mut self) -> Result<(Steps, Answered), Exit> {
-        let seen = self.failed.map_or_else(|| Ok(std::mem::take(self.stepper.observer())), Err)?;
+        let seen = self.failed.map_or_else(|| Ok(std::mem::take(&mut *self.stepper.observer())), Err)?;
         Ok((seen.steps, seen.answered))
     }
 }

@@ -6,26 +6,25 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use loopwarden_core::{engine::SessionEngine, event::partition_of};
-use loopwarden_lane::{Clock, Exit, Lane, Machine, Turn};
+use loopwarden_core::event::partition_of;
+use loopwarden_lane::{Clock, Exit, Lane, Turn};
 use loopwarden_log::{Destination, StagedSum};
-use loopwarden_state::MemoryStore;
 
 use crate::file::{Chunk, Collected, Fed, InputState, RecordedLog, Stepped, SumRecord};
 
 /// A lane over recorded events.
-pub type RecordedLane<M = SessionEngine> = Lane<RecordedLog, MemoryStore, M>;
+pub(crate) type RecordedLane = Lane<RecordedLog>;
 
 /// Feeds a lane and turns it until it has nothing to do.
 ///
 /// # Errors
 /// Why the lane ended, other than at the end of its input.
-pub(crate) fn step<M: Machine>(lane: &mut RecordedLane<M>, fed: Fed, clock: &dyn Clock) -> Result<Stepped, Exit> {
-    lane.parts().0.feed(fed);
+pub(crate) fn step(lane: &mut RecordedLane, fed: Fed, clock: &dyn Clock) -> Result<Stepped, Exit> {
+    lane.log_mut().feed(fed);
     loop {
         match lane.turn(clock) {
             Turn::Worked => {}
-            Turn::Idle | Turn::Ended(Exit::Done | Exit::Stopped) => return Ok(lane.parts().0.stepped()),
+            Turn::Idle | Turn::Ended(Exit::Done | Exit::Stopped) => return Ok(lane.log_mut().stepped()),
             Turn::Ended(exit) => return Err(exit),
         }
     }

@@ -5,21 +5,18 @@
 
 pub(crate) mod exchange;
 mod found;
-pub(crate) mod observed;
 pub(crate) mod stepper;
 mod workers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, sync::Arc, time::Duration};
 
-pub use exchange::RecordedLane;
 pub use found::Found;
 use loopwarden_core::{engine::SessionEngine, policy::Policy};
 use loopwarden_lane::{Breaker, CommitTrigger, Exit, LaneSettings, ProcessMode, Stats};
 use loopwarden_log::Output;
 use loopwarden_log::clock::{Deadline, Stopwatch};
-use observed::Observed;
-pub use workers::{Thread, Workers, lane};
+pub use workers::{Thread, Workers};
 
 use crate::file::{Collected, Next, Published, REPLAY_PARTITIONS, RecordedInput};
 use crate::report::stats::{ReplayStats, Retain};
@@ -112,8 +109,7 @@ pub fn replay(
     let logs = input.logs(listener.is_some());
     let mut collector = Collector { stats: ReplayStats::new(plan.retain), letters: Vec::new(), listener };
     let (is_read, ends) = std::thread::scope(|scope| {
-        let machine = || Observed::new(engine.clone(), ReplayStats::new(plan.retain));
-        let (mut workers, threads) = Workers::start(scope, logs, plan.threads, &settings(plan.lateness_ms), machine);
+        let (mut workers, threads) = Workers::start(scope, logs, plan.threads, &settings(plan.lateness_ms), &engine, plan.retain);
         let is_read = run(input, plan, &mut workers, progress, &mut collector);
         drop(workers);
         (is_read, threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>())
@@ -122,9 +118,9 @@ pub fn replay(
     let (mut stats, mut replay) = (Stats::default(), ReplayStats::new(plan.retain));
     for end in ends {
         // Bounded parts keep what comes first: by the number of the lane, whatever the threads.
-        for mut lane in end.map_err(|_| ReplayError::Panicked)? {
-            stats.add(&lane.stats());
-            replay.add(std::mem::take(&mut lane.parts().1.observer));
+        for (of_lane, seen) in end.map_err(|_| ReplayError::Panicked)? {
+            stats.add(&of_lane);
+            replay.add(seen);
         }
     }
     replay.add(collector.stats);

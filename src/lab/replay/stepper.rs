@@ -1,21 +1,22 @@
 //! A lane that is turned record by record, so that it can be looked into between two.
 
-use std::sync::Arc;
+use std::cell::{RefCell, RefMut};
+use std::{rc::Rc, sync::Arc};
 
 use loopwarden_core::engine::{Command, SessionEngine};
 use loopwarden_core::event::{Record, Stage};
 use loopwarden_core::policy::Policy;
-use loopwarden_lane::{Breaker, CommitTrigger, Exit, LaneSettings, ProcessMode, SystemClock};
+use loopwarden_lane::{Breaker, CommitTrigger, Exit, LaneSettings, Observer, ProcessMode, SystemClock};
 use loopwarden_state::MemoryStore;
 
 use super::exchange::{Exchange, RecordedLane, step};
-use super::observed::{Observed, Observer};
 use super::workers::lane;
 use crate::file::{Chunk, FileOptions, Given, InputState, Placing, Published, RecordedLog};
 
 /// A lane of both stages with an observer of its engine. It commits after each record; time has no lateness.
-pub(crate) struct Stepper<O: Observer> {
-    lane: RecordedLane<Observed<O>>,
+pub(crate) struct Stepper<O> {
+    lane: RecordedLane,
+    observer: Rc<RefCell<O>>,
     exchange: Exchange,
     store: MemoryStore,
     options: FileOptions,
@@ -23,7 +24,7 @@ pub(crate) struct Stepper<O: Observer> {
     records: u64,
 }
 
-fn start<O: Observer>(options: &FileOptions, store: &MemoryStore, policy: Arc<Policy>, observer: O) -> RecordedLane<Observed<O>> {
+fn start(options: &FileOptions, store: &MemoryStore, policy: Arc<Policy>, observer: Box<dyn Observer>) -> RecordedLane {
     let settings = LaneSettings {
         mode: ProcessMode::Replay,
         lateness_ms: 0,
@@ -32,11 +33,11 @@ fn start<O: Observer>(options: &FileOptions, store: &MemoryStore, policy: Arc<Po
         swarm: true,
         ..LaneSettings::default()
     };
-    let machine = Observed::new(SessionEngine::new(&options.app, policy), observer);
-    lane(RecordedLog::new(0, options), machine, store.clone(), &Arc::new(settings))
+    let engine = SessionEngine::new(&options.app, policy);
+    lane(RecordedLog::new(0, options), engine, observer, store.clone(), &Arc::new(settings))
 }
 
-impl<O: Observer> Stepper<O> {
+impl<O: Observer + 'static> Stepper<O> {
     /// A lane of an application under a policy, with nothing read. With `keeps_state` its store has all state after each record: for those
     /// that look into it, or start the lane anew.
     pub(crate) fn new(app: &str, policy: Arc<Policy>, observer: O, keeps_state: bool) -> Self {
@@ -49,8 +50,17 @@ impl<O: Observer> Stepper<O> {
             ..FileOptions::default()
         };
         let store = MemoryStore::new();
-        let lane = start(&options, &store, policy, observer);
-        Self { lane, exchange: Exchange::new(1, options.partitions), store, options, clock: SystemClock::start(), records: 0 }
+        let observer = Rc::new(RefCell::new(observer));
+        let lane = start(&options, &store, policy, Box::new(Rc::clone(&observer)));
+        Self {
+            lane,
+            observer,
+            exchange: Exchange::new(1, options.partitions),
+            store,
+            options,
+            clock: SystemClock::start(),
+            records: 0,
+        }
     }
 
     /// Applies a record in the place it has. Returns the commands of both stages, in order.
@@ -89,12 +99,13 @@ impl<O: Observer> Stepper<O> {
 
     /// Starts the lane anew on the store it has left, under a policy.
     pub(crate) fn restart(&mut self, policy: Arc<Policy>, observer: O) {
-        self.lane = start(&self.options, &self.store, policy, observer);
+        self.observer = Rc::new(RefCell::new(observer));
+        self.lane = start(&self.options, &self.store, policy, Box::new(Rc::clone(&self.observer)));
     }
 
     /// What sees what the engine does.
-    pub(crate) const fn observer(&mut self) -> &mut O {
-        &mut self.lane.parts().1.observer
+    pub(crate) fn observer(&mut self) -> RefMut<'_, O> {
+        self.observer.borrow_mut()
     }
 
     pub(crate) const fn store(&self) -> &MemoryStore {

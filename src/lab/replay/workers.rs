@@ -1,23 +1,41 @@
 //! Threads that turn the lanes of a replay in steps.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-use loopwarden_lane::{Exit, InlineRestorer, Lane, LaneSettings, Leases, Machine, SystemClock};
+use loopwarden_core::engine::{Effects, Input, Session, SessionEngine, SubjectKey};
+use loopwarden_lane::{Exit, InlineRestorer, Lane, LaneSettings, Leases, Observer, Stats, SystemClock};
 use loopwarden_state::MemoryStore;
 
 use super::ReplayError;
 use super::exchange::{Exchange, RecordedLane, step};
 use crate::file::{Collected, Fed, InputState, RecordedLog, Round, Stepped};
+use crate::report::stats::{ReplayStats, Retain};
 
 /// Steps that are fed ahead: a thread that ends one finds the next.
 const STEPS_AHEAD: usize = 1;
 
-/// A lane over recorded events, with a machine and a store.
-pub fn lane<M: Machine>(log: RecordedLog, machine: M, store: MemoryStore, settings: &Arc<LaneSettings>) -> RecordedLane<M> {
+/// A lane over recorded events, with a store, and somebody who sees what its engine does.
+pub(crate) fn lane(
+    log: RecordedLog,
+    engine: SessionEngine,
+    observer: Box<dyn Observer>,
+    store: MemoryStore,
+    settings: &Arc<LaneSettings>,
+) -> RecordedLane {
     let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(settings)));
-    Lane::new(log, store, machine, restorer, Leases::new(), Arc::clone(settings))
+    Lane::new(log, store, engine, restorer, Leases::new(), Arc::clone(settings)).with_observer(observer)
+}
+
+impl Observer for ReplayStats {
+    fn applied(&mut self, input: Input<'_>, subject: &SubjectKey, session: &Session, before: u64, effects: &Effects) {
+        if let Input::Event(event, place) = input {
+            self.note_event(event, (subject, session, before), place, effects);
+        }
+    }
 }
 
 /// A thread with some of the lanes.
@@ -35,28 +53,29 @@ pub struct Workers {
     exchange: Exchange,
 }
 
-/// A thread of a replay; at its end, its lanes.
-pub type Thread<'scope, M> = ScopedJoinHandle<'scope, Vec<RecordedLane<M>>>;
+/// A thread of a replay; at its end, what its lanes have counted, and what was seen of their engines.
+pub type Thread<'scope> = ScopedJoinHandle<'scope, Vec<(Stats, ReplayStats)>>;
 
 impl Workers {
-    /// Starts threads for the lanes over these logs, each with a machine of its own.
-    pub fn start<'scope, M: Machine + 'scope>(
+    /// Starts threads for the lanes over these logs, each with an engine of its own.
+    pub fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         logs: Vec<RecordedLog>,
         threads: usize,
         settings: &Arc<LaneSettings>,
-        machine: impl Fn() -> M,
-    ) -> (Self, Vec<Thread<'scope, M>>) {
+        engine: &SessionEngine,
+        retain: &Arc<Retain>,
+    ) -> (Self, Vec<Thread<'scope>>) {
         let partitions = logs.first().map_or(0, RecordedLog::partitions);
         let each = logs.len().div_ceil(threads.max(1)).max(1);
         let mut started = Self { threads: Vec::new(), each, in_flight: 0, exchange: Exchange::new(logs.len(), partitions) };
         let (mut handles, mut logs) = (Vec::new(), logs.into_iter());
         while logs.len() > 0 {
-            let mine: Vec<(RecordedLog, M)> = logs.by_ref().take(each).map(|log| (log, machine())).collect();
+            let mine: Vec<RecordedLog> = logs.by_ref().take(each).collect();
             let (fed, to_feed) = sync_channel(STEPS_AHEAD + 1);
             let (to_answer, stepped) = sync_channel(STEPS_AHEAD + 1);
-            let settings = Arc::clone(settings);
-            handles.push(scope.spawn(move || work(mine, &settings, &to_feed, &to_answer)));
+            let (settings, engine, retain) = (Arc::clone(settings), engine.clone(), Arc::clone(retain));
+            handles.push(scope.spawn(move || work(mine, &engine, &retain, &settings, &to_feed, &to_answer)));
             started.threads.push(LaneThread { fed, stepped });
         }
         (started, handles)
@@ -121,20 +140,25 @@ impl Workers {
     }
 }
 
-fn work<M: Machine>(
-    mine: Vec<(RecordedLog, M)>,
+fn work(
+    mine: Vec<RecordedLog>,
+    engine: &SessionEngine,
+    retain: &Arc<Retain>,
     settings: &Arc<LaneSettings>,
     to_feed: &Receiver<Vec<Fed>>,
     to_answer: &SyncSender<Result<Vec<Stepped>, Exit>>,
-) -> Vec<RecordedLane<M>> {
+) -> Vec<(Stats, ReplayStats)> {
     let clock = SystemClock::start();
-    let lanes = mine.into_iter().map(|(log, machine)| lane(log, machine, MemoryStore::new(), settings));
-    let mut lanes: Vec<RecordedLane<M>> = lanes.collect();
+    let start = |log| {
+        let seen = Rc::new(RefCell::new(ReplayStats::new(retain)));
+        (lane(log, engine.clone(), Box::new(Rc::clone(&seen)), MemoryStore::new(), settings), seen)
+    };
+    let mut lanes: Vec<_> = mine.into_iter().map(start).collect();
     while let Ok(fed) = to_feed.recv() {
-        let stepped = lanes.iter_mut().zip(fed).map(|(lane, fed)| step(lane, fed, &clock)).collect();
+        let stepped = lanes.iter_mut().zip(fed).map(|((lane, _), fed)| step(lane, fed, &clock)).collect();
         if to_answer.send(stepped).is_err() {
             break;
         }
     }
-    lanes
+    lanes.into_iter().map(|(lane, seen)| (lane.stats(), seen.take())).collect()
 }

@@ -6,15 +6,13 @@
 use std::collections::BTreeSet;
 
 use loopwarden_core::event::{NextOffset, TaskId};
-use loopwarden_log::{CommitOutcome, Destination, Headers, Log, LogError, Output};
-use loopwarden_state::{Change, Position, StateKey, StateStore, StoreError};
+use loopwarden_log::{CommitOutcome, Destination, Headers, LogError, Output};
+use loopwarden_state::{Change, Position, StateKey, StoreError};
 
 use crate::commit::overlay::{Overlay, UncommittedOutput};
 use crate::metrics::stats::{CommitStep, Ended, Reopened, Stats, bump, note_us};
 use crate::thread::lane::{Lane, Phase};
-use crate::{
-    settings::Clock, stage::context::Work, stage::processor::Machine, sums::reports::source_watermarks, thread::exit::Exit,
-};
+use crate::{settings::Clock, stage::context::Work, sums::reports::source_watermarks, thread::exit::Exit};
 
 /// Failures in a row after which the producer is replaced.
 const FAILURES_BEFORE_REOPEN: u32 = 10;
@@ -24,7 +22,7 @@ const REOPEN_AGAIN_MS: u64 = 500;
 /// Records that a changed session has in a commit, as a rule: head, a page or two, timers.
 const CHANGES_PER_SESSION: usize = 4;
 
-impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+impl Lane {
     /// In how many milliseconds a commit is due; 0 = now; `None` = nothing waits.
     pub(crate) fn commit_due_in(&self, now_ms: u64) -> Option<u64> {
         if self.tasks.running().any(|(_, task)| task.is_unwritten) {
@@ -228,7 +226,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         for id in work.overlay.dirty.drain(..) {
             work.cache.committed(id, keeps_changelog);
         }
-        work.cache.make_room(&mut work.store)?;
+        work.cache.make_room(&mut *work.store)?;
         work.counters.committed();
         for (id, _) in touched {
             if let Some(state) = tasks.get_mut(*id) {

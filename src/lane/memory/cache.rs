@@ -304,7 +304,7 @@ impl Cache {
 
     /// Lets sessions leave until the rest fits; what the store lacks of them is written. Also after a commit: sessions grow without any
     /// new one coming, and what was dirty until then could not leave.
-    pub(crate) fn make_room(&mut self, store: &mut impl StateStore) -> Result<(), StoreError> {
+    pub(crate) fn make_room(&mut self, store: &mut dyn StateStore) -> Result<(), StoreError> {
         let Self { index, held, .. } = self;
         let (mut changes, mut failed) = (Vec::new(), None);
         held.make_room(|mut entry| {
@@ -318,7 +318,7 @@ impl Cache {
     }
 
     /// Writes what the store lacks of all sessions that have not changed since the last commit: somebody is about to read it there.
-    pub(crate) fn write_back(&mut self, store: &mut impl StateStore) -> Result<(), StoreError> {
+    pub(crate) fn write_back(&mut self, store: &mut dyn StateStore) -> Result<(), StoreError> {
         let mut changes = Vec::new();
         for entry in self.held.iter_mut().filter(|entry| entry.is_ahead && !entry.is_pinned()) {
             entry.changes(&mut changes)?;

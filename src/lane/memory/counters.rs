@@ -107,7 +107,7 @@ impl Counters {
     }
 
     /// Looks a counter up: held, stored, or a new one.
-    pub(crate) fn find(&mut self, id: &(TaskId, Vec<u8>), store: &impl StateStore) -> Result<CounterId, StoreError> {
+    pub(crate) fn find(&mut self, id: &(TaskId, Vec<u8>), store: &dyn StateStore) -> Result<CounterId, StoreError> {
         if let Some(at) = self.index.get(id) {
             return Ok(*at);
         }
@@ -116,11 +116,7 @@ impl Counters {
     }
 
     /// The same for a counter that is to go: its panes are not read.
-    pub(crate) fn find_without_panes(
-        &mut self,
-        id: &(TaskId, Vec<u8>),
-        store: &impl StateStore,
-    ) -> Result<CounterId, StoreError> {
+    pub(crate) fn find_without_panes(&mut self, id: &(TaskId, Vec<u8>), store: &dyn StateStore) -> Result<CounterId, StoreError> {
         if let Some(at) = self.index.get(id) {
             return Ok(*at);
         }
@@ -170,7 +166,7 @@ impl Counters {
     }
 
     /// What a swarm remembers of its last reset.
-    pub(crate) fn floor(&self, id: &(TaskId, Vec<u8>), store: &impl StateStore) -> Result<Option<Floor>, StoreError> {
+    pub(crate) fn floor(&self, id: &(TaskId, Vec<u8>), store: &dyn StateStore) -> Result<Option<Floor>, StoreError> {
         if let Some(floor) = self.floors.get(id) {
             return Ok(*floor);
         }

@@ -103,11 +103,11 @@ impl Seen {
     }
 
     /// How many there are of a kind.
-    pub(crate) fn count(&mut self, kind: CounterKind, store: &impl StateStore, task: TaskId) -> Result<u64, StoreError> {
+    pub(crate) fn count(&mut self, kind: CounterKind, store: &dyn StateStore, task: TaskId) -> Result<u64, StoreError> {
         Ok(*count_of(self.load(store, task)?, kind))
     }
 
-    fn load(&mut self, store: &impl StateStore, task: TaskId) -> Result<&mut [u64; CounterKind::COUNT], StoreError> {
+    fn load(&mut self, store: &dyn StateStore, task: TaskId) -> Result<&mut [u64; CounterKind::COUNT], StoreError> {
         if self.counts.is_none() {
             let stored = store.get(task, &swarm::counts_key())?;
             self.counts =
@@ -122,7 +122,7 @@ impl Seen {
         (kind, subject): (CounterKind, &[u8]),
         was: Option<EventTime>,
         now: EventTime,
-        store: &impl StateStore,
+        store: &dyn StateStore,
         task: TaskId,
     ) -> Result<EventTime, StoreError> {
         let now = grain(now);
@@ -146,7 +146,7 @@ impl Seen {
         &mut self,
         (kind, subject): (CounterKind, &[u8]),
         was: EventTime,
-        store: &impl StateStore,
+        store: &dyn StateStore,
         task: TaskId,
     ) -> Result<(), StoreError> {
         self.is_touched = true;
@@ -171,7 +171,7 @@ impl Seen {
         &mut self,
         (kind, subject): (CounterKind, &[u8]),
         keys_max: u64,
-        store: &impl StateStore,
+        store: &dyn StateStore,
         task: TaskId,
     ) -> Result<bool, StoreError> {
         if self.shares.get(kind as usize).is_some_and(Option::is_none) {
@@ -198,7 +198,7 @@ impl Seen {
     pub(crate) fn first(
         &mut self,
         kind: CounterKind,
-        store: &impl StateStore,
+        store: &dyn StateStore,
         task: TaskId,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.order(kind).first(store, task)?.cloned())

@@ -55,7 +55,7 @@ impl SortedKeys {
     }
 
     /// The smallest key.
-    pub(crate) fn first(&mut self, store: &impl StateStore, task: TaskId) -> Result<Option<&Key>, StoreError> {
+    pub(crate) fn first(&mut self, store: &dyn StateStore, task: TaskId) -> Result<Option<&Key>, StoreError> {
         while self.held.is_empty() && self.complete != Complete::All {
             self.read(store, task)?;
         }
@@ -63,7 +63,7 @@ impl SortedKeys {
     }
 
     /// Every key, in no order.
-    pub(crate) fn each(&self, store: &impl StateStore, task: TaskId, mut visit: impl FnMut(&[u8])) -> Result<(), StoreError> {
+    pub(crate) fn each(&self, store: &dyn StateStore, task: TaskId, mut visit: impl FnMut(&[u8])) -> Result<(), StoreError> {
         store.scan(task, self.family, self.prefix, self.prefix, &mut |key, _| {
             if !self.changed.contains_key(key) {
                 visit(key);
@@ -129,7 +129,7 @@ impl SortedKeys {
         }));
     }
 
-    fn read(&mut self, store: &impl StateStore, task: TaskId) -> Result<(), StoreError> {
+    fn read(&mut self, store: &dyn StateStore, task: TaskId) -> Result<(), StoreError> {
         let from = match &self.complete {
             Complete::Nothing => self.prefix.to_vec(),
             Complete::To(last) => {

@@ -6,10 +6,9 @@ use loopwarden_log::Flow;
 use loopwarden_state::{Change, Growth, KeyFamily, LoadBatch, Position, StateKey, StateStore, StoreError, migrate};
 
 /// Loads one task.
-#[derive(Debug)]
-pub(crate) struct Loader<S> {
+pub(crate) struct Loader {
     id: TaskId,
-    store: S,
+    store: Box<dyn StateStore>,
     /// The Position in the store, or read since.
     pub(crate) position: Option<Position>,
     batch: LoadBatch,
@@ -24,8 +23,8 @@ pub(crate) struct Loader<S> {
     pub(crate) records: u64,
 }
 
-impl<S: StateStore> Loader<S> {
-    pub(crate) fn new(id: TaskId, store: S) -> Self {
+impl Loader {
+    pub(crate) fn new(id: TaskId, store: Box<dyn StateStore>) -> Self {
         Self {
             id,
             store,

@@ -52,11 +52,10 @@ enum Asked {
 }
 
 /// The restore of one task.
-#[derive(Debug)]
-pub struct Restore<S> {
+pub struct Restore {
     task: Option<Task<Restoring>>,
     id: TaskId,
-    loader: Loader<S>,
+    loader: Loader,
     settings: Arc<LaneSettings>,
     phase: Phase,
     began_us: Option<u64>,
@@ -99,9 +98,9 @@ fn stop(code: &'static str, message: String) -> StepError {
     StepError::Final(RestoreError::Stop { code, message })
 }
 
-impl<S: StateStore> Restore<S> {
+impl Restore {
     /// Begins to restore a task into a store.
-    pub fn new(task: Task<Restoring>, store: S, settings: Arc<LaneSettings>) -> Self {
+    pub fn new(task: Task<Restoring>, store: Box<dyn StateStore>, settings: Arc<LaneSettings>) -> Self {
         let task_id = task.id();
         Self {
             id: task_id,

@@ -45,23 +45,23 @@ pub trait Restorer: Send {
 }
 
 /// Steps restores when it is polled, one step of each at a time.
-pub struct InlineRestorer<S> {
-    store: S,
+pub struct InlineRestorer {
+    store: Box<dyn StateStore>,
     changelog: Option<Box<dyn Changelog>>,
     settings: Arc<LaneSettings>,
-    jobs: VecDeque<(u64, u64, Restore<S>)>,
+    jobs: VecDeque<(u64, u64, Restore)>,
 }
 
-impl<S> InlineRestorer<S> {
+impl InlineRestorer {
     /// Restores into `store` from `changelog`; without one, the store's Position is all there is.
-    pub fn new(store: S, changelog: Option<Box<dyn Changelog>>, settings: Arc<LaneSettings>) -> Self {
-        Self { store, changelog, settings, jobs: VecDeque::new() }
+    pub fn new(store: impl StateStore + 'static, changelog: Option<Box<dyn Changelog>>, settings: Arc<LaneSettings>) -> Self {
+        Self { store: Box::new(store), changelog, settings, jobs: VecDeque::new() }
     }
 }
 
-impl<S: StateStore + Clone> Restorer for InlineRestorer<S> {
+impl Restorer for InlineRestorer {
     fn submit(&mut self, task: Task<Restoring>, attempt: u64) {
-        self.jobs.push_back((attempt, 0, Restore::new(task, self.store.clone(), Arc::clone(&self.settings))));
+        self.jobs.push_back((attempt, 0, Restore::new(task, self.store.handle(), Arc::clone(&self.settings))));
     }
 
     fn cancel(&mut self, id: TaskId) {
@@ -103,10 +103,10 @@ fn by_stage(left: impl Iterator<Item = (TaskId, u64)>) -> [u64; 2] {
     sums
 }
 
-struct Job<S> {
+struct Job {
     attempt: u64,
     not_before_ms: u64,
-    restore: Restore<S>,
+    restore: Restore,
     watched: Watched,
     answers: SyncSender<Answer>,
 }
@@ -118,37 +118,37 @@ struct Watched {
     left: Arc<AtomicU64>,
 }
 
-struct Queue<S> {
-    jobs: VecDeque<Job<S>>,
+struct Queue {
+    jobs: VecDeque<Job>,
     is_stopped: bool,
 }
 
-struct Shared<S> {
-    queue: Mutex<Queue<S>>,
+struct Shared {
+    queue: Mutex<Queue>,
     changed: Condvar,
 }
 
-impl<S> Shared<S> {
-    fn lock(&self) -> MutexGuard<'_, Queue<S>> {
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The restore threads of a process.
-pub struct RestorePool<S> {
-    shared: Arc<Shared<S>>,
-    store: S,
+pub struct RestorePool {
+    shared: Arc<Shared>,
+    store: Box<dyn StateStore>,
     settings: Arc<LaneSettings>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
-impl<S: StateStore + Clone + Send + 'static> RestorePool<S> {
+impl RestorePool {
     /// Starts a thread for each reader.
     ///
     /// # Errors
     /// A thread could not be started.
     pub fn start(
-        store: S,
+        store: impl StateStore + 'static,
         settings: Arc<LaneSettings>,
         readers: Vec<Box<dyn Changelog>>,
         clock: &Arc<dyn Clock + Send + Sync>,
@@ -161,13 +161,13 @@ impl<S: StateStore + Clone + Send + 'static> RestorePool<S> {
             let thread = thread::Builder::new().name(format!("restore-{number}"));
             threads.push(thread.spawn(move || work(&shared, reader, &*clock))?);
         }
-        Ok(Self { shared, store, settings, threads })
+        Ok(Self { shared, store: Box::new(store), settings, threads })
     }
 
     /// A lane's access.
     pub fn client(&self) -> Box<dyn Restorer> {
         let (sender, answers) = sync_channel(ANSWERS_MAX);
-        let (store, settings) = (self.store.clone(), Arc::clone(&self.settings));
+        let (store, settings) = (self.store.handle(), Arc::clone(&self.settings));
         Box::new(Client { shared: Arc::clone(&self.shared), store, settings, sender, answers, running: Vec::new() })
     }
 
@@ -182,7 +182,7 @@ impl<S: StateStore + Clone + Send + 'static> RestorePool<S> {
     }
 }
 
-fn work<S: StateStore>(shared: &Shared<S>, mut reader: Box<dyn Changelog>, clock: &dyn Clock) {
+fn work(shared: &Shared, mut reader: Box<dyn Changelog>, clock: &dyn Clock) {
     'jobs: loop {
         let mut queue = shared.lock();
         let mut job = loop {
@@ -230,20 +230,20 @@ fn work<S: StateStore>(shared: &Shared<S>, mut reader: Box<dyn Changelog>, clock
     }
 }
 
-struct Client<S> {
-    shared: Arc<Shared<S>>,
-    store: S,
+struct Client {
+    shared: Arc<Shared>,
+    store: Box<dyn StateStore>,
     settings: Arc<LaneSettings>,
     sender: SyncSender<Answer>,
     answers: Receiver<Answer>,
     running: Vec<(TaskId, Watched)>,
 }
 
-impl<S: StateStore + Clone> Restorer for Client<S> {
+impl Restorer for Client {
     fn submit(&mut self, task: Task<Restoring>, attempt: u64) {
         let watched = Watched::default();
         self.running.push((task.id(), watched.clone()));
-        let restore = Restore::new(task, self.store.clone(), Arc::clone(&self.settings));
+        let restore = Restore::new(task, self.store.handle(), Arc::clone(&self.settings));
         let job = Job { attempt, not_before_ms: 0, restore, watched, answers: self.sender.clone() };
         self.shared.lock().jobs.push_back(job);
         self.shared.changed.notify_one();

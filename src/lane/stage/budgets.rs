@@ -3,21 +3,21 @@
 use std::ops::ControlFlow;
 
 use loopwarden_core::engine::{SwarmCallKey, SwarmInput};
-use loopwarden_state::{KeyFamily, StateStore};
+use loopwarden_state::KeyFamily;
 use loopwarden_state::{report::parse_report_key, swarm::CounterKind};
 
 use crate::stage::context::{Cause, RecordContext, Stop};
-use crate::{stage::poison::Culprit, stage::processor::Machine};
+use crate::stage::poison::Culprit;
 
 /// Keys of counters that are read at a time.
 const COUNTERS_READ: usize = 256;
 
-impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
+impl RecordContext<'_> {
     /// Compares the budgets of a task of the swarm stage with the policy in force, from where it stopped on. When the overlay is full, the rest
     /// comes after the commit.
     pub(crate) fn compare_budgets(&mut self) -> Result<(), Stop> {
-        if self.task.seen.count(CounterKind::Budget, &self.work.store, self.id)? == 0 {
-            self.task.end_comparison(self.work.machine.policy());
+        if self.task.seen.count(CounterKind::Budget, &*self.work.store, self.id)? == 0 {
+            self.task.end_comparison(self.work.engine.policy());
         }
         while let Some(from) = &*self.task.compares_budgets {
             let (mut keys, mut next, counters, task) = (Vec::new(), None, &self.work.counters, self.id);
@@ -40,14 +40,14 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
                     return Err(Stop::Full);
                 }
                 let id = (self.id, key);
-                let place = self.work.counters.find(&id, &self.work.store)?;
+                let place = self.work.counters.find(&id, &*self.work.store)?;
                 let at = self.work.counters.get(place)?.counter.time;
                 let cause = Cause { offset: self.task.next().0, at, record_time: at };
                 self.apply_counter((place, &id.1), &of, SwarmInput::Compare, cause, || Culprit::Record(cause.offset))?;
             }
             *self.task.compares_budgets = next;
             if self.task.compares_budgets.is_none() {
-                self.task.end_comparison(self.work.machine.policy());
+                self.task.end_comparison(self.work.engine.policy());
             }
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! What the records of a lane meet, and how the processing of one ends. Apart from the log, so that the log can hand records over while it is
 //! borrowed.
 
-use std::{io, sync::Arc};
+use std::{cell::RefCell, io, rc::Rc, sync::Arc};
 
-use loopwarden_core::engine::{Effects, SwarmEngine};
+use loopwarden_core::engine::{Effects, Input, Session, SessionEngine, SubjectKey, SwarmEngine};
 use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_core::policy::Policy;
 use loopwarden_state::{StateStore, StoreError};
@@ -12,7 +12,7 @@ use crate::settings::{CommitTrigger, LaneSettings};
 use crate::stage::poison::{Culprit, KillerFile, Marks};
 use crate::{
     commit::overlay::Overlay, encode::Encoder, foreign::processor::Foreign, memory::cache::Cache, memory::counters::Counters,
-    stage::processor::Machine, task::state::Running,
+    task::state::Running,
 };
 
 /// Bytes of events that lie between two cuts of an input at most: a log that can rewind keeps them until then.
@@ -20,11 +20,25 @@ const CUT_BYTES_MAX: u64 = 4 << 20;
 /// Counters of the swarm stage may take one part in so many of what sessions may.
 const COUNTERS_SHARE: usize = 4;
 
+/// Sees what the engine makes of each input: replays, cases, explanations. A lane that serves has none.
+pub trait Observer {
+    /// An input was applied to the session of `subject`. `before` is the sequence that its next step had before it.
+    fn applied(&mut self, input: Input<'_>, subject: &SubjectKey, session: &Session, before: u64, effects: &Effects);
+}
+
+/// Whoever made the lane looks at it between two turns.
+impl<O: Observer> Observer for Rc<RefCell<O>> {
+    fn applied(&mut self, input: Input<'_>, subject: &SubjectKey, session: &Session, before: u64, effects: &Effects) {
+        self.borrow_mut().applied(input, subject, session, before, effects);
+    }
+}
+
 /// What the records of all tasks of a lane share.
-pub(crate) struct Work<S, M> {
+pub(crate) struct Work {
     pub(crate) settings: Arc<LaneSettings>,
-    pub(crate) store: S,
-    pub(crate) machine: M,
+    pub(crate) store: Box<dyn StateStore>,
+    pub(crate) engine: SessionEngine,
+    pub(crate) observer: Option<Box<dyn Observer>>,
     pub(crate) encoder: Encoder,
     pub(crate) cache: Cache,
     pub(crate) swarm: SwarmEngine,
@@ -43,10 +57,10 @@ pub(crate) struct Work<S, M> {
 }
 
 /// Everything that a record of one task meets.
-pub(crate) struct RecordContext<'a, S, M> {
+pub(crate) struct RecordContext<'a> {
     pub(crate) id: TaskId,
     pub(crate) task: &'a mut Running,
-    pub(crate) work: &'a mut Work<S, M>,
+    pub(crate) work: &'a mut Work,
 }
 
 /// Why an input did not get through.
@@ -97,20 +111,21 @@ pub(crate) struct Cause {
     pub(crate) record_time: EventTime,
 }
 
-fn swarm_engine<M: Machine>(machine: &M, settings: &LaneSettings) -> SwarmEngine {
-    SwarmEngine::new(machine.app(), Arc::clone(machine.policy())).aligned(settings.sources().is_some())
+fn swarm_engine(engine: &SessionEngine, settings: &LaneSettings) -> SwarmEngine {
+    SwarmEngine::new(engine.app(), Arc::clone(engine.policy())).aligned(settings.sources().is_some())
 }
 
-impl<S: StateStore, M: Machine> Work<S, M> {
-    pub(crate) fn new(store: S, machine: M, settings: Arc<LaneSettings>) -> Self {
+impl Work {
+    pub(crate) fn new(store: Box<dyn StateStore>, engine: SessionEngine, settings: Arc<LaneSettings>) -> Self {
         Self {
-            encoder: Encoder::new(machine.app(), machine.policy(), settings.mode, settings.dead_letters),
-            swarm: swarm_engine(&machine, &settings),
+            encoder: Encoder::new(engine.app(), engine.policy(), settings.mode, settings.dead_letters),
+            swarm: swarm_engine(&engine, &settings),
             counters: Counters::new(settings.cache_bytes_max / COUNTERS_SHARE),
             cache: Cache::new(settings.cache_bytes_max),
             settings,
             store,
-            machine,
+            engine,
+            observer: None,
             overlay: Overlay::default(),
             effects: Effects::default(),
             marks: Marks::default(),
@@ -124,19 +139,17 @@ impl<S: StateStore, M: Machine> Work<S, M> {
 
     /// Puts another policy in force. Nothing may be uncommitted.
     pub(crate) fn swap_policy(&mut self, policy: Arc<Policy>) -> Result<(), StoreError> {
-        if policy.history_steps != self.machine.policy().history_steps {
+        if policy.history_steps != self.engine.policy().history_steps {
             // A session in memory would keep its ring, one that is read from the store gets the new size: what is in the cache would show.
-            self.cache.write_back(&mut self.store)?;
+            self.cache.write_back(&mut *self.store)?;
             self.cache.clear();
         }
-        self.machine.swap(policy);
-        self.swarm = swarm_engine(&self.machine, &self.settings);
-        self.encoder = Encoder::new(self.machine.app(), self.machine.policy(), self.settings.mode, self.settings.dead_letters);
+        self.engine = SessionEngine::new(self.engine.app(), policy);
+        self.swarm = swarm_engine(&self.engine, &self.settings);
+        self.encoder = Encoder::new(self.engine.app(), self.engine.policy(), self.settings.mode, self.settings.dead_letters);
         Ok(())
     }
-}
 
-impl<S, M> Work<S, M> {
     /// Whether a commit must come before more is decided: the overlay's bounds, or sessions and counters that cannot leave memory before
     /// they are written.
     pub(crate) fn is_full(&self) -> bool {

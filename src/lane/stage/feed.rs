@@ -2,13 +2,13 @@
 
 use loopwarden_core::event::{Reason, Record, TaskId};
 use loopwarden_log::Flow;
-use loopwarden_state::{StateStore, report::Sum};
+use loopwarden_state::report::Sum;
 
 use crate::stage::context::{Interrupt, RecordContext, Stop, Work};
 use crate::stage::poison::{Culprit, KillerFile, Suspect};
-use crate::{stage::processor::Machine, task::tasks::Tasks};
+use crate::task::tasks::Tasks;
 
-impl<S: StateStore, M: Machine> Work<S, M> {
+impl Work {
     /// What killed the process before becomes a dead letter when it comes again (rule I11).
     pub(crate) fn guard(&mut self, file: KillerFile, suspects: &[Suspect]) {
         for suspect in suspects.iter().filter(|suspect| suspect.is_condemned()) {

@@ -5,7 +5,7 @@ use loopwarden_core::event::Record;
 use crate::stage::context::{RecordContext, Stop};
 use crate::stage::poison::Sender;
 
-impl<S, M> RecordContext<'_, S, M> {
+impl RecordContext<'_> {
     /// Takes a record of a foreign topic. A wave of dead letters stops its partition (rule I10): a wrong form must not drain a topic.
     pub(crate) fn foreign_record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
         let (work, task) = (&mut *self.work, &mut *self.task);

@@ -6,7 +6,6 @@ pub(crate) mod effects;
 pub(crate) mod feed;
 pub(crate) mod foreign;
 pub(crate) mod poison;
-pub(crate) mod processor;
 pub(crate) mod reset;
 pub(crate) mod session;
 pub(crate) mod stop;

@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use loopwarden_core::engine::{Input, SourcePosition, SubjectKey};
 use loopwarden_core::event::{Event, RecordOffset};
 use loopwarden_core::limits::RESET_AGENTS_MAX;
-use loopwarden_state::{KeyFamily, StateStore, StoreError, session as stored};
+use loopwarden_state::{KeyFamily, StoreError, session as stored};
 
 use crate::stage::context::{Cause, RecordContext, Stop};
-use crate::{stage::poison::Culprit, stage::processor::Machine};
+use crate::stage::poison::Culprit;
 
-impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
+impl RecordContext<'_> {
     /// Brings a reset to the other agents of the session, in the order of their keys: those in the store, and those begun since. When
     /// the overlay is full, the record is read again after the commit, and those that have it already are skipped.
     pub(crate) fn reset_others(&mut self, event: &Event<'_>, place: SourcePosition<'_>, cause: Cause) -> Result<(), Stop> {
@@ -55,7 +55,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
                 forgotten.insert(key.to_vec());
             }
         }
-        self.work.cache.write_back(&mut self.work.store)?;
+        self.work.cache.write_back(&mut *self.work.store)?;
         let mut in_store = 0;
         self.work.store.scan(self.id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, value| {
             // What is forgotten but not written yet must not count: whether it still lies there depends on the last commit.

@@ -10,7 +10,7 @@ use loopwarden_core::event::{
 };
 use loopwarden_core::limits::{LETTERS_WHOLE_PER_MINUTE, TIMERS_PER_COMMIT};
 use loopwarden_state::report::Sum;
-use loopwarden_state::{StateStore, StoreError, TimerKey, session as stored};
+use loopwarden_state::{StoreError, TimerKey, session as stored};
 
 use crate::encode::{InForce, dead_letter_id};
 use crate::metrics::stats::{Kind, Placement, Stats, Without, bump, count};
@@ -18,9 +18,9 @@ use crate::settings::{Breaker, LaneSettings};
 use crate::stage::context::{Cause, RecordContext, Stop};
 use crate::stage::effects::{move_timers, send_commands};
 use crate::stage::poison::{Culprit, Sender, guarded};
-use crate::{commit::overlay::Audited, memory::cache::EntryId, stage::processor::Machine};
+use crate::{commit::overlay::Audited, memory::cache::EntryId};
 
-impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
+impl RecordContext<'_> {
     /// Takes one record, or the sum that stands for its value.
     pub(crate) fn record(&mut self, record: &Record<'_>, sum: Option<&Sum>) -> Result<(), Stop> {
         let offset = record.meta.offset;
@@ -44,7 +44,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             match record.decode() {
                 Err(rejected) => self.dead_letter(record, &rejected)?,
                 Ok(mut event) => {
-                    self.work.overlay.stats.unpriced_tokens += self.work.machine.policy().prices.fill(&mut event);
+                    self.work.overlay.stats.unpriced_tokens += self.work.engine.policy().prices.fill(&mut event);
                     self.event(record, &event)?;
                 }
             }
@@ -117,7 +117,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
     /// Fires every timer due at the watermark, in the order of (due time, kind, subject).
     pub(crate) fn fire_due(&mut self, record: &Record<'_>) -> Result<(), Stop> {
         let mut fired = 0;
-        while let Some(bytes) = self.task.timers.due(&self.work.store, self.id, self.task.now.watermark)? {
+        while let Some(bytes) = self.task.timers.due(&*self.work.store, self.id, self.task.now.watermark)? {
             if fired > 0 && (self.work.is_full() || fired >= TIMERS_PER_COMMIT) {
                 return Err(Stop::Full);
             }
@@ -181,9 +181,9 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
     }
 
     pub(crate) fn load(&mut self, subject: SubjectKey, key: &[u8]) -> Result<EntryId, StoreError> {
-        let history_steps = self.work.machine.policy().history_steps;
-        self.work.cache.make_room(&mut self.work.store)?;
-        let loaded = stored::load(&self.work.store, self.id, key, history_steps)?;
+        let history_steps = self.work.engine.policy().history_steps;
+        self.work.cache.make_room(&mut *self.work.store)?;
+        let loaded = stored::load(&*self.work.store, self.id, key, history_steps)?;
         Ok(self.work.cache.insert(self.id, subject, key, loaded, history_steps))
     }
 
@@ -195,11 +195,18 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         culprit: impl FnOnce() -> Culprit,
     ) -> Result<(), Stop> {
         let Some(entry) = self.work.cache.get_mut(id) else { return Ok(()) };
-        let (machine, effects) = (&mut self.work.machine, &mut self.work.effects);
+        let (engine, observer, effects) = (&self.work.engine, &mut self.work.observer, &mut self.work.effects);
         effects.clear();
         entry.begin();
         let held = &mut **entry;
-        if guarded(|| machine.apply(&held.subject, &mut held.session, input, effects)).is_err() {
+        let applied = guarded(|| {
+            let before = held.session.history.next_sequence();
+            engine.apply(&held.subject, &mut held.session, input, effects);
+            if let Some(observer) = observer {
+                observer.applied(input, &held.subject, &held.session, before, effects);
+            }
+        });
+        if applied.is_err() {
             // Half changed: nobody may see it again.
             if entry.touch() {
                 self.work.overlay.note_dirty(id);
@@ -212,7 +219,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         }
         move_timers(self.task, &effects.timers, entry.session_key());
         if effects.forgotten {
-            entry.forget(machine.policy().history_steps);
+            entry.forget(engine.policy().history_steps);
             self.work.overlay.stats.sessions_forgotten += 1;
         }
         let at = (self.id, RecordOffset(cause.offset));
@@ -225,13 +232,13 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         }
         if self.work.settings.swarm {
             for call in effects.counts.drain(..) {
-                self.work.overlay.bytes += self.work.overlay.sums.add(call, machine.policy());
+                self.work.overlay.bytes += self.work.overlay.sums.add(call, engine.policy());
             }
             for used in effects.uses.drain(..) {
                 self.work.overlay.bytes += self.work.overlay.sums.add_use(used);
             }
             for seen in effects.trees.drain(..) {
-                self.work.overlay.bytes += self.work.overlay.sums.add_tree(seen, machine.policy());
+                self.work.overlay.bytes += self.work.overlay.sums.add_tree(seen, engine.policy());
             }
             if let Some(reset) = effects.swarm_reset.take() {
                 self.work.overlay.bytes += self.work.overlay.sums.reset(reset, cause.record_time);
@@ -242,7 +249,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             self.work.overlay.audit.push(Audited { task: self.id, offset: cause.offset, finding });
         }
         self.work.overlay.stats.note(effects);
-        self.task.census.note(&effects.counters, effects.forgotten, &self.work.store, self.id)?;
+        self.task.census.note(&effects.counters, effects.forgotten, &*self.work.store, self.id)?;
         self.work.cache.touched(id);
         Ok(())
     }
@@ -258,7 +265,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         let is_whole = self.task.letters.admits(
             (&sender.name(), LETTERS_WHOLE_PER_MINUTE),
             record.meta.timestamp,
-            &self.work.store,
+            &*self.work.store,
             self.id,
         )?;
         let ordinal = self.task.count_output(dead_letter_id(record).as_bytes());
@@ -273,9 +280,9 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
     /// Counts an event; false where its tenant has had its share. An act of a person is never refused.
     fn is_within_limit(&mut self, event: &Event<'_>) -> Result<bool, Stop> {
         let tenant = event.tenant.as_deref().unwrap_or_default();
-        let limit = self.work.machine.policy().tenants.events_per_minute(tenant);
+        let limit = self.work.engine.policy().tenants.events_per_minute(tenant);
         match limit.filter(|_| !event.kind.is_act()) {
-            Some(limit) => Ok(self.task.tenants.admits((tenant, limit), event.record_time, &self.work.store, self.id)?),
+            Some(limit) => Ok(self.task.tenants.admits((tenant, limit), event.record_time, &*self.work.store, self.id)?),
             None => Ok(true),
         }
     }

@@ -3,21 +3,21 @@
 use loopwarden_core::engine::{SourcePosition, StopState, SubjectKey, TimerChange, TimerKind, joined};
 use loopwarden_core::event::{Event, EventKind, EventTime, RecordOffset, StopScope};
 use loopwarden_core::limits::STOPS_MAX;
-use loopwarden_state::{StateStore, TimerKey};
+use loopwarden_state::TimerKey;
 
+use crate::encode::InForce;
 use crate::stage::context::{Cause, RecordContext, Stop};
 use crate::stage::effects::{move_timers, send_commands};
-use crate::{encode::InForce, stage::processor::Machine};
 
 /// Bytes that a changed stop counts for: its state, with the ids of its events.
 const STOP_BYTES: usize = 2_048;
 
-impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
+impl RecordContext<'_> {
     /// Takes an event of an operator.
     pub(crate) fn act(&mut self, event: &Event<'_>, place: SourcePosition<'_>, cause: Cause) -> Result<(), Stop> {
         let subject = SubjectKey::of_event(event);
         let key = subject.row_key().into_bytes();
-        let known = self.task.stops.get(&key, &self.work.store, self.id)?;
+        let known = self.task.stops.get(&key, &*self.work.store, self.id)?;
         if known.is_none() {
             // Whom nobody has stopped, nobody releases.
             if matches!(event.kind, EventKind::Release(_)) {
@@ -26,14 +26,14 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             // What the operator of one tenant fills is the share of that tenant, and never the place of its own stop as a whole, or of all.
             let is_narrow = event.kind.stop_scope().is_some_and(|scope| scope < StopScope::Tenant);
             let prefix = joined(&["stop", event.tenant.as_deref().unwrap_or_default(), ""]);
-            if is_narrow && self.task.stops.count(prefix.as_bytes(), STOPS_MAX, &self.work.store, self.id)? >= STOPS_MAX {
+            if is_narrow && self.task.stops.count(prefix.as_bytes(), STOPS_MAX, &*self.work.store, self.id)? >= STOPS_MAX {
                 self.work.overlay.stats.limit_stops += 1;
                 return Ok(());
             }
         }
         let was = known.as_ref().map(StopState::due);
         let mut state = known.unwrap_or_default();
-        let effects = state.apply(self.work.machine.app(), event, place);
+        let effects = state.apply(self.work.engine.app(), event, place);
         if effects.is_duplicate {
             self.work.overlay.stats.duplicates += 1;
             return Ok(());
@@ -48,7 +48,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
     /// Fires the timer of a stop: it has ended, or can be forgotten.
     pub(crate) fn fire_stop(&mut self, timer: &TimerKey<'_>, cause: Cause) -> Result<(), Stop> {
         let Some(subject) = loopwarden_state::stop::subject_of(timer.subject) else { return Ok(()) };
-        let Some(mut state) = self.task.stops.get(timer.subject, &self.work.store, self.id)? else { return Ok(()) };
+        let Some(mut state) = self.task.stops.get(timer.subject, &*self.work.store, self.id)? else { return Ok(()) };
         let row_changed = state.fire(timer.due);
         let state = Some(state).filter(|state| state.due() > timer.due);
         self.set_stop(&subject, timer.subject, None, state, row_changed, cause);

@@ -11,12 +11,12 @@ use loopwarden_core::event::{EventTime, Reason, Record, RecordOffset, Rejected, 
 use loopwarden_core::{limits::RESET_COUNTERS, policy::Detector};
 use loopwarden_state::report::{SOURCES_HEADER, Sum, SwarmRecord, decode_sources, is_reset_key, parse_report_key, reset_key_of};
 use loopwarden_state::swarm::{CounterKind, Floor};
-use loopwarden_state::{KeyFamily, StateStore, StoreError, TimerKey, swarm};
+use loopwarden_state::{KeyFamily, StoreError, TimerKey, swarm};
 
 use crate::stage::context::{Cause, RecordContext, Stop};
 use crate::stage::effects::{move_timers, send_commands};
 use crate::stage::poison::{Culprit, guarded};
-use crate::{encode::InForce, memory::counters::CounterId, stage::processor::Machine, sums::aggregates::SUM_BYTES};
+use crate::{encode::InForce, memory::counters::CounterId, sums::aggregates::SUM_BYTES};
 
 /// Counters that are spared for one that comes; more would make a newcomer dear. Each is spared once in as many as may be kept.
 const SPARED_MAX: usize = 4;
@@ -76,7 +76,7 @@ const fn kind_of(key: &SwarmCallKey) -> CounterKind {
     }
 }
 
-impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
+impl RecordContext<'_> {
     /// Takes a record of `swarm-counts`, or the sum that stands for its value.
     pub(crate) fn swarm_record(&mut self, record: &Record<'_>, sum: Option<&Sum>) -> Result<(), Stop> {
         if let (Some(sources), Some(header)) = (self.work.settings.sources(), header(record, SOURCES_HEADER)) {
@@ -178,11 +178,11 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             return Ok(());
         }
         let id = (self.id, key);
-        let place = self.work.counters.find(&id, &self.work.store)?;
+        let place = self.work.counters.find(&id, &*self.work.store)?;
         if self.work.counters.get(place)?.seen.is_none()
             && let Some(swarm) = reset_key_of(&id.1).filter(|_| matches!(of, SwarmCallKey::Swarm { .. }))
         {
-            let floor = self.work.counters.floor(&(self.id, swarm.to_vec()), &self.work.store)?;
+            let floor = self.work.counters.floor(&(self.id, swarm.to_vec()), &*self.work.store)?;
             self.work.counters.get(place)?.counter.floor = floor.map(|floor| floor.time);
         }
         let at = report.last().unwrap_or_default().max(report.record_time);
@@ -195,7 +195,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
     /// then the record is read again, and those that have it already are skipped.
     fn swarm_reset(&mut self, record: &Record<'_>, swarm: &[u8], time: EventTime) -> Result<(), Stop> {
         let floor_id = (self.id, swarm.to_vec());
-        let floor = self.work.counters.floor(&floor_id, &self.work.store)?;
+        let floor = self.work.counters.floor(&floor_id, &*self.work.store)?;
         if floor.is_some_and(|floor| floor.time > time) {
             return Ok(());
         }
@@ -233,7 +233,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             for key in keys {
                 let Some(of) = parse_report_key(&key) else { continue };
                 let id = (self.id, key);
-                let place = self.work.counters.find(&id, &self.work.store)?;
+                let place = self.work.counters.find(&id, &*self.work.store)?;
                 if self.work.counters.get(place)?.counter.floor >= Some(time) {
                     continue;
                 }
@@ -254,8 +254,13 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         move_timers(self.task, &[timer(due)], &id.1);
         // One that is kept for ever leaves by its age where there are too many, like a counter: else floors alone would fill the task.
         let until = due.unwrap_or(time);
-        let seen =
-            self.task.seen.note((CounterKind::Swarm, &id.1), before.map(|floor| floor.seen), until, &self.work.store, self.id)?;
+        let seen = self.task.seen.note(
+            (CounterKind::Swarm, &id.1),
+            before.map(|floor| floor.seen),
+            until,
+            &*self.work.store,
+            self.id,
+        )?;
         self.work.counters.set_floor(id, Some(Floor { time, due, seen }));
         self.work.overlay.bytes += SUM_BYTES;
         self.make_room_for(CounterKind::Swarm, &id.1, seen)
@@ -263,7 +268,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
 
     fn forget_floor(&mut self, id: &(TaskId, Vec<u8>), floor: Floor) -> Result<(), Stop> {
         move_timers(self.task, &[TimerChange { kind: TimerKind::Panes, was: floor.due, now: None }], &id.1);
-        self.task.seen.forget((CounterKind::Swarm, &id.1), floor.seen, &self.work.store, self.id)?;
+        self.task.seen.forget((CounterKind::Swarm, &id.1), floor.seen, &*self.work.store, self.id)?;
         self.work.counters.set_floor(id, None);
         self.work.overlay.bytes += SUM_BYTES;
         Ok(())
@@ -273,10 +278,10 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
     pub(crate) fn fire_counter(&mut self, timer: TimerKey<'_>, kind: TimerKind, bytes: &[u8], offset: u64) -> Result<(), Stop> {
         let id = (self.id, timer.subject.to_vec());
         let Some(of) = parse_report_key(timer.subject) else {
-            let floor = self.work.counters.floor(&id, &self.work.store)?;
+            let floor = self.work.counters.floor(&id, &*self.work.store)?;
             return floor.filter(|floor| floor.due == Some(timer.due)).map_or(Ok(()), |floor| self.forget_floor(&id, floor));
         };
-        let place = self.work.counters.find(&id, &self.work.store)?;
+        let place = self.work.counters.find(&id, &*self.work.store)?;
         if self.work.counters.get(place)?.seen.is_none() {
             return Ok(());
         }
@@ -341,10 +346,10 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         let subject = (kind_of(of), key);
         match (was, self.work.effects.forgotten) {
             _ if is_nothing => Ok(()),
-            (Some(was), true) => Ok(self.task.seen.forget(subject, was, &self.work.store, self.id)?),
+            (Some(was), true) => Ok(self.task.seen.forget(subject, was, &*self.work.store, self.id)?),
             (None, true) => Ok(()),
             (was, false) => {
-                let seen = self.task.seen.note(subject, was, now, &self.work.store, self.id)?;
+                let seen = self.task.seen.note(subject, was, now, &*self.work.store, self.id)?;
                 self.work.counters.get(place)?.seen = Some(seen);
                 if was.is_none() { self.make_room_for(kind_of(of), key, seen) } else { Ok(()) }
             }
@@ -360,10 +365,10 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
             CounterKind::Budget => Detector::Budget,
         });
         let mut spared = 0;
-        while self.task.seen.count(kind, &self.work.store, self.id)? > keys_max {
-            let Some(first) = self.task.seen.first(kind, &self.work.store, self.id)? else { return Ok(()) };
+        while self.task.seen.count(kind, &*self.work.store, self.id)? > keys_max {
+            let Some(first) = self.task.seen.first(kind, &*self.work.store, self.id)? else { return Ok(()) };
             let mut subject = swarm::seen_subject(&first).to_vec();
-            if !self.task.seen.is_over_share((kind, &subject), keys_max, &self.work.store, self.id)? {
+            if !self.task.seen.is_over_share((kind, &subject), keys_max, &*self.work.store, self.id)? {
                 if spared < SPARED_MAX {
                     spared += 1;
                     self.spare_subject(kind, &(self.id, subject), until)?;
@@ -384,14 +389,14 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
     /// A counter, or a swarm's floor, of a tenant that has no more than its share is not to go for others: it stands behind them.
     fn spare_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>), until: EventTime) -> Result<(), Stop> {
         if parse_report_key(&id.1).is_none() {
-            if let Some(floor) = self.work.counters.floor(id, &self.work.store)? {
+            if let Some(floor) = self.work.counters.floor(id, &*self.work.store)? {
                 let seen = self.task.seen.spare((kind, &id.1), floor.seen, until);
                 self.work.counters.set_floor(id, Some(Floor { seen, ..floor }));
                 self.work.overlay.bytes += SUM_BYTES;
             }
             return Ok(());
         }
-        let place = self.work.counters.find(id, &self.work.store)?;
+        let place = self.work.counters.find(id, &*self.work.store)?;
         let was = self.seen_of(place)?;
         let seen = self.task.seen.spare((kind, &id.1), was, until);
         self.work.counters.get(place)?.seen = Some(seen);
@@ -406,11 +411,11 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
 
     fn drop_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>)) -> Result<(), Stop> {
         let Some(of) = parse_report_key(&id.1) else {
-            let floor = self.work.counters.floor(id, &self.work.store)?;
+            let floor = self.work.counters.floor(id, &*self.work.store)?;
             return floor.map_or(Ok(()), |floor| self.forget_floor(id, floor));
         };
         let at = self.task.now.watermark;
-        let place = self.work.counters.find_without_panes(id, &self.work.store)?;
+        let place = self.work.counters.find_without_panes(id, &*self.work.store)?;
         let was = self.seen_of(place)?;
         let entry = self.work.counters.get(place)?;
         let had_verdicts = !entry.counter.verdicts.is_empty();
@@ -424,7 +429,7 @@ impl<S: StateStore, M: Machine> RecordContext<'_, S, M> {
         for kind in TimerKind::OF_COUNTER {
             move_timers(self.task, &[TimerChange { kind, was: timers.due(kind), now: None }], &id.1);
         }
-        self.task.seen.forget((kind, &id.1), was, &self.work.store, self.id)?;
+        self.task.seen.forget((kind, &id.1), was, &*self.work.store, self.id)?;
         if let Some(row) = row {
             self.work.overlay.set_row(self.id, row);
         }

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use loopwarden_core::event::{Stage, TaskId};
 use loopwarden_core::limits::{SOURCE_END_SLACK_MS, SOURCES_MS};
-use loopwarden_log::{Destination, Headers, InputEnd, Log, Output};
+use loopwarden_log::{Destination, Headers, InputEnd, Output};
+use loopwarden_state::StoreError;
 use loopwarden_state::report::{SOURCES_HEADER, SwarmRecord, encode_sources, sources_key};
-use loopwarden_state::{StateStore, StoreError};
 
-use crate::{settings::Clock, stage::processor::Machine, task::tasks::Tasks, thread::lane::Lane};
+use crate::{settings::Clock, task::tasks::Tasks, thread::lane::Lane};
 
-impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+impl Lane {
     /// In how many milliseconds a commit is due for the sake of source watermarks alone; `None`: never.
     pub(crate) fn sources_due_in(&self, now_ms: u64) -> Option<u64> {
         let has_sources = self.settings.sources().is_some()

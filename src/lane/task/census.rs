@@ -18,7 +18,7 @@ pub(crate) struct Census {
 
 impl Census {
     /// Counts as of now.
-    pub(crate) fn load(&mut self, store: &impl StateStore, task: TaskId) -> Result<&mut Counts, StoreError> {
+    pub(crate) fn load(&mut self, store: &dyn StateStore, task: TaskId) -> Result<&mut Counts, StoreError> {
         if self.counts.is_none() {
             let stored = store.get(task, &swarm::counts_key())?;
             self.counts = Versioned::new(Some(stored.map_or(Ok(Counts::default()), |bytes| swarm::decode_counts(&bytes))?));
@@ -31,7 +31,7 @@ impl Census {
         &mut self,
         counters: &EngineCounters,
         is_forgotten: bool,
-        store: &impl StateStore,
+        store: &dyn StateStore,
         task: TaskId,
     ) -> Result<(), StoreError> {
         // Nearly every input: nothing is read for it.

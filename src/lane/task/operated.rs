@@ -5,16 +5,15 @@ use std::ops::ControlFlow;
 use loopwarden_core::engine::{Head, SEPARATOR, SubjectKey};
 use loopwarden_core::event::{Stage, StopScope, TaskId};
 use loopwarden_core::limits::HTTP_ROWS_MAX;
-use loopwarden_log::Log;
-use loopwarden_state::{KeyFamily, StateKey, StateStore, StoreError, session, stop};
+use loopwarden_state::{KeyFamily, StateKey, StoreError, session, stop};
 
 use crate::task::query::{Matching, Standing};
-use crate::{encode::InForce, stage::processor::Machine, thread::lane::Lane};
+use crate::{encode::InForce, thread::lane::Lane};
 
 /// Sessions that one look goes over: the lane judges nothing meanwhile.
 const LOOKED_AT_MAX: u64 = 100_000;
 
-impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+impl Lane {
     /// Rows of stops in force, as of the last commit.
     pub(crate) fn stops(&self) -> Result<Standing, StoreError> {
         let mut found = Standing::default();

@@ -21,7 +21,7 @@ pub(crate) const fn is_too_old(position: &Position, now_ms: i64, delete_retentio
 /// # Errors
 /// See [`StoreError`].
 pub fn sweep(
-    store: &mut impl StateStore,
+    store: &mut dyn StateStore,
     leases: &Leases,
     now_ms: i64,
     delete_retention_ms: i64,

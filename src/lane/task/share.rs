@@ -29,7 +29,7 @@ impl Share {
         &mut self,
         (name, limit): (&str, u32),
         recorded: EventTime,
-        store: &impl StateStore,
+        store: &dyn StateStore,
         task: TaskId,
     ) -> Result<bool, StoreError> {
         if self.minute.is_none() {

@@ -17,7 +17,7 @@ pub(crate) struct Stops {
 
 impl Stops {
     /// What is known of a subject.
-    pub(crate) fn get(&self, key: &[u8], store: &impl StateStore, task: TaskId) -> Result<Option<StopState>, StoreError> {
+    pub(crate) fn get(&self, key: &[u8], store: &dyn StateStore, task: TaskId) -> Result<Option<StopState>, StoreError> {
         if let Some(changed) = self.changed.get(key) {
             return Ok(changed.clone());
         }
@@ -30,7 +30,7 @@ impl Stops {
     }
 
     /// How many there are whose keys begin so, counted no further than `max`.
-    pub(crate) fn count(&self, prefix: &[u8], max: usize, store: &impl StateStore, task: TaskId) -> Result<usize, StoreError> {
+    pub(crate) fn count(&self, prefix: &[u8], max: usize, store: &dyn StateStore, task: TaskId) -> Result<usize, StoreError> {
         let mut count = self.changed.iter().filter(|(key, state)| state.is_some() && key.starts_with(prefix)).count();
         store.scan(task, KeyFamily::Stop, prefix, prefix, &mut |key, _| {
             count += usize::from(!self.changed.contains_key(key));

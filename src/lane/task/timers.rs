@@ -23,7 +23,7 @@ impl TimerQueue {
     /// The key of the first timer due at `watermark` or before. One compare where none is.
     pub(crate) fn due(
         &mut self,
-        store: &impl StateStore,
+        store: &dyn StateStore,
         task: TaskId,
         watermark: EventTime,
     ) -> Result<Option<Vec<u8>>, StoreError> {

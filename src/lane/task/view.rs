@@ -5,24 +5,22 @@ use std::ops::ControlFlow;
 use loopwarden_core::engine::{SwarmReset, TimerKind};
 use loopwarden_core::event::{EventTime, Stage as EventStage, TaskId};
 use loopwarden_core::limits::{AGENTS_SHOWN, COUNTERS_SHOWN, HTTP_ROWS_MAX, IN_FORCE_TIMERS_MAX};
-use loopwarden_log::Log;
 use loopwarden_state::report::{parse_report_key, reset_key};
 use loopwarden_state::swarm::CounterKind;
-use loopwarden_state::{KeyFamily, StateStore, StoreError, TimerKey, session, swarm};
+use loopwarden_state::{KeyFamily, StoreError, TimerKey, session, swarm};
 
 use crate::task::query::{AgentView, Ask, CounterView, Standing, TaskState, TaskView};
 use crate::{
-    encode::InForce, stage::context::Work, stage::processor::Machine, task::census::Counts, task::state::Running,
-    task::tasks::Slot, thread::lane::Lane,
+    encode::InForce, stage::context::Work, task::census::Counts, task::state::Running, task::tasks::Slot, thread::lane::Lane,
 };
 
-impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+impl Lane {
     pub(crate) fn answer(&mut self, ask: Ask) {
         match ask {
             Ask::Tasks(reply) => drop(reply.try_send(self.tasks())),
             Ask::Session { tenant, session_id, reply } => {
                 let agents =
-                    self.work.cache.write_back(&mut self.work.store).and_then(|()| self.agents(tenant.as_deref(), &session_id));
+                    self.work.cache.write_back(&mut *self.work.store).and_then(|()| self.agents(tenant.as_deref(), &session_id));
                 drop(reply.try_send(agents));
             }
             Ask::Swarm { tenant, swarm_id, reply } => drop(reply.try_send(self.counters_of(&tenant, &swarm_id))),
@@ -31,15 +29,15 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             Ask::Stopped { now, reply } => drop(reply.try_send(self.stopped(now))),
             Ask::Sessions { listing, from, reply } => {
                 let found =
-                    self.work.cache.write_back(&mut self.work.store).and_then(|()| self.listed(&listing, from.as_deref()));
+                    self.work.cache.write_back(&mut *self.work.store).and_then(|()| self.listed(&listing, from.as_deref()));
                 drop(reply.try_send(found.map(|found| vec![found])));
             }
             Ask::Matching { subject, reply } => {
-                let found = self.work.cache.write_back(&mut self.work.store).and_then(|()| self.matching(&subject));
+                let found = self.work.cache.write_back(&mut *self.work.store).and_then(|()| self.matching(&subject));
                 drop(reply.try_send(found.map(|found| vec![found])));
             }
             Ask::Standing(reply) => {
-                let found = self.work.cache.write_back(&mut self.work.store).and_then(|()| self.in_force());
+                let found = self.work.cache.write_back(&mut *self.work.store).and_then(|()| self.in_force());
                 drop(reply.try_send(found.map(|found| vec![found])));
             }
         }
@@ -61,8 +59,9 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// Sessions of its tasks, and live blocks in force; one read of the store for a task that has not counted yet.
     pub fn census(&mut self) -> [u64; 2] {
         let Self { tasks, work: Work { store, .. }, .. } = self;
-        let of =
-            |(id, task): (TaskId, &mut Running)| task.census.load(store, id).map_or_else(|_| Counts::default(), |counts| *counts);
+        let of = |(id, task): (TaskId, &mut Running)| {
+            task.census.load(&**store, id).map_or_else(|_| Counts::default(), |counts| *counts)
+        };
         let add = |[sessions, blocks]: Counts, [more, of_them]: Counts| [sessions + more, blocks + of_them];
         tasks.running_mut().filter(|(id, _)| id.stage == EventStage::Session).map(of).fold(Counts::default(), add)
     }
@@ -71,7 +70,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     pub fn swarm_counters(&mut self) -> u64 {
         let Self { tasks, work: Work { store, .. }, .. } = self;
         let of = |(id, task): (TaskId, &mut Running)| {
-            let mut count = |kind| task.seen.count(kind, store, id).unwrap_or_default();
+            let mut count = |kind| task.seen.count(kind, &**store, id).unwrap_or_default();
             count(CounterKind::Swarm) + count(CounterKind::Fleet)
         };
         tasks.running_mut().filter(|(id, _)| id.stage == EventStage::Swarm).map(of).sum()
@@ -90,8 +89,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             })?;
             for key in keys {
                 let fingerprint = key.get(prefix.len()..).map(String::from_utf8_lossy).unwrap_or_default().into_owned();
-                if let Some(loaded) = swarm::load(&self.work.store, id, &key)? {
-                    let held = loaded.counter.newest_window(&self.work.machine.policy().detectors.swarm_repeat);
+                if let Some(loaded) = swarm::load(&*self.work.store, id, &key)? {
+                    let held = loaded.counter.newest_window(&self.work.engine.policy().detectors.swarm_repeat);
                     found.push(CounterView { task: id, fingerprint, counter: loaded.counter, held });
                 }
             }
@@ -133,20 +132,20 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     fn row_of(&self, id: TaskId, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         if id.stage == EventStage::Session {
-            let loaded = session::load(&self.work.store, id, key, self.work.machine.policy().history_steps)?;
+            let loaded = session::load(&*self.work.store, id, key, self.work.engine.policy().history_steps)?;
             let of = session::subject_of(key).zip(loaded);
             return Ok(of.and_then(|(of, loaded)| {
                 let head = &loaded.session.head;
                 InForce::of_head(head).json(&of, head.time)
             }));
         }
-        let of = parse_report_key(key).zip(swarm::load(&self.work.store, id, key)?);
+        let of = parse_report_key(key).zip(swarm::load(&*self.work.store, id, key)?);
         Ok(of.and_then(|(of, loaded)| InForce::of_counter(&loaded.counter).json(&of.subject(), loaded.counter.time)))
     }
 
     fn agents(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, StoreError> {
         let prefix = session::agents_prefix(tenant, session_id);
-        let history_steps = self.work.machine.policy().history_steps;
+        let history_steps = self.work.engine.policy().history_steps;
         let mut agents = Vec::new();
         for id in self.tasks.running_ids() {
             let mut keys = Vec::new();
@@ -156,7 +155,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             })?;
             for key in keys {
                 if let (Some(subject), Some(loaded)) =
-                    (session::subject_of(&key), session::load(&self.work.store, id, &key, history_steps)?)
+                    (session::subject_of(&key), session::load(&*self.work.store, id, &key, history_steps)?)
                 {
                     agents.push(AgentView { task: id, subject, session: loaded.session });
                 }

@@ -17,7 +17,7 @@ use loopwarden_sim::{Faults, MemoryBroker, MemoryConfig, MemoryLog, MemoryRecord
 use loopwarden_sources::{Grant, Sources, Tenants};
 use loopwarden_state::MemoryStore;
 
-type Intake = Lane<MemoryLog, MemoryStore, SessionEngine>;
+type Intake = Lane<MemoryLog>;
 
 /// What nobody is judged by.
 static POLICY: LazyLock<Arc<Policy>> = LazyLock::new(|| Arc::new(loopwarden_settings::policy::load("default").unwrap()));

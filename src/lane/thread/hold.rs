@@ -4,20 +4,11 @@ use std::collections::BTreeSet;
 
 use loopwarden_core::event::{Stage, TaskId};
 use loopwarden_core::limits::{SWARM_LAG_AHEAD_MS, SWARM_LAG_WAIT_MS};
-use loopwarden_log::Log;
-use loopwarden_state::StateStore;
 
 use crate::thread::lane::{Lane, Phase};
-use crate::thread::pace::{Keeping, Pace};
-use crate::{settings::Clock, stage::processor::Machine, thread::exit::Exit};
+use crate::{settings::Clock, thread::exit::Exit};
 
-impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
-    /// Waits for slow partitions with the other lanes of its process.
-    pub fn with_pace(mut self, pace: &Pace) -> Self {
-        self.keeping = Keeping { lane: pace.join(), pace: pace.clone(), ..Keeping::default() };
-        self
-    }
-
+impl Lane {
     /// Says how far others may read, as of the last commit.
     pub(crate) fn set_pace(&self) {
         let Some(sources) = self.settings.sources() else { return };

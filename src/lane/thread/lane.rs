@@ -12,19 +12,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::{sync::Arc, sync::mpsc::Receiver, time::Duration};
 
 use loopwarden_core::event::{Reason, Record, TaskId};
-use loopwarden_core::{engine::SessionEngine, limits::POLL_RECORDS_MAX, policy::Policy};
+use loopwarden_core::{limits::POLL_RECORDS_MAX, policy::Policy};
 use loopwarden_log::{Flow, Log, LogError, LogEvent};
-use loopwarden_state::report::Sum;
-use loopwarden_state::{Position, StateStore};
+use loopwarden_state::{Position, report::Sum};
 
-use crate::restore::workers::{Answer, Restorer};
 use crate::settings::{Clock, LaneSettings};
 use crate::stage::context::{Interrupt, RecordContext, Stop, Work};
-use crate::stage::poison::{KillerFile, Suspect};
 use crate::{
-    commit::pacing::CommitPacing, commit::recent::Recent, foreign::processor::Foreign, metrics::stats::Stats,
-    stage::processor::Machine, sums::sources::SourcePacing, task::lease::Leases, task::query::Ask, task::tasks::Tasks,
-    thread::exit::Exit, thread::health::Health, thread::pace::Keeping,
+    commit::pacing::CommitPacing, commit::recent::Recent, metrics::stats::Stats, restore::workers::Answer,
+    sums::sources::SourcePacing, task::query::Ask, task::tasks::Tasks, thread::exit::Exit, thread::health::Health,
+    thread::pace::Keeping,
 };
 
 /// Records of a poll from one look at the clock to the next, while a command waits. Under load one nearly always waits, and a look for
@@ -90,9 +87,10 @@ pub(crate) enum Phase {
     Reopening { at_ms: u64, restore: BTreeSet<TaskId> },
 }
 
-pub struct Lane<L, S, M = SessionEngine> {
-    pub(crate) log: L,
-    pub(crate) work: Work<S, M>,
+/// A lane over any log. Who makes one knows the type of its log, and can look at that between two turns; all that a lane does is compiled
+/// once, for a log that is asked by batches.
+pub struct Lane<L: ?Sized = dyn Log> {
+    pub(crate) work: Work,
     pub(crate) tasks: Tasks,
     pub(crate) settings: Arc<LaneSettings>,
     pub(crate) pacing: CommitPacing,
@@ -106,71 +104,22 @@ pub struct Lane<L, S, M = SessionEngine> {
     /// Where the last commands are shown.
     pub(crate) recent: Option<Recent>,
     pub(crate) orders: Option<Receiver<Order>>,
-    exit: Option<Exit>,
+    pub(super) exit: Option<Exit>,
     /// When the last turn began, monotonic ms.
-    turned_ms: u64,
+    pub(super) turned_ms: u64,
     pub(crate) sources: SourcePacing,
     pub(crate) keeping: Keeping,
+    /// Last, so that its type can be left open.
+    pub(crate) log: L,
 }
 
-impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
-    /// A lane over a log and a store. `leases` is shared by the lanes of the process.
-    pub fn new(log: L, store: S, machine: M, restorer: Box<dyn Restorer>, leases: Leases, settings: Arc<LaneSettings>) -> Self {
-        Self {
-            log,
-            work: Work::new(store, machine, Arc::clone(&settings)),
-            tasks: Tasks::new(restorer, leases),
-            pacing: CommitPacing::new(settings.trigger),
-            settings,
-            phase: Phase::Feeding,
-            health: Health::default(),
-            stats: Stats::default(),
-            rebalancing_since_us: None,
-            unknown: BTreeMap::new(),
-            recent: None,
-            orders: None,
-            exit: None,
-            turned_ms: 0,
-            sources: SourcePacing::default(),
-            keeping: Keeping::default(),
-        }
-    }
-
-    /// Takes orders from a channel.
-    pub fn with_orders(mut self, orders: Receiver<Order>) -> Self {
-        self.orders = Some(orders);
-        self
-    }
-
-    /// Shows its commands, once they are committed, in a ring that the lanes of the process share.
-    pub fn with_recent(mut self, recent: Recent) -> Self {
-        self.recent = Some(recent);
-        self
-    }
-
-    /// Makes events of a foreign topic of the records it reads, instead of judging them.
-    pub fn with_foreign(mut self, foreign: Foreign) -> Self {
-        self.work.foreign = Some(foreign);
-        self
-    }
-
-    /// Notes what it applies in a file, and treats as poison what kept killing the process (rule I11).
-    pub fn with_killer_file(mut self, file: KillerFile, suspects: &[Suspect]) -> Self {
-        self.work.guard(file, suspects);
-        self
-    }
-
+impl Lane {
     /// Counters so far.
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats.clone();
         stats.skipped += self.work.skipped;
         stats.cache = self.work.cache.look_ups;
         stats
-    }
-
-    /// The log, to look at.
-    pub const fn log(&self) -> &L {
-        &self.log
     }
 
     /// Changelog offsets that restores still have to read, by stage: session, swarm.
@@ -365,7 +314,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 self.rewind(clock)?;
                 let Self { work, tasks, .. } = self;
                 if let Some(task) = tasks.get_mut(id) {
-                    task.end_comparison(work.machine.policy());
+                    task.end_comparison(work.engine.policy());
                 }
                 Ok(())
             }
@@ -388,7 +337,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                     self.drop_overlay();
                 }
                 self.work.swap_policy(policy)?;
-                self.tasks.adopt(self.work.machine.policy());
+                self.tasks.adopt(self.work.engine.policy());
                 Ok(())
             }
             Order::Ask(ask) => {

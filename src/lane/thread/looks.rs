@@ -4,20 +4,19 @@ use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use loopwarden_core::engine::SwarmCallKey;
 use loopwarden_core::event::{EventTime, Stage, TaskId};
-use loopwarden_log::Log;
 use loopwarden_state::report::report_key;
-use loopwarden_state::{KeyFamily, StateStore, StoreError, session, stop, swarm};
+use loopwarden_state::{KeyFamily, StoreError, session, stop, swarm};
 
 use crate::task::budgeted::{BudgetView, Spender};
 use crate::task::listing::{Listed, Listing, Places, SLICE_MAX, SessionRow};
-use crate::{stage::processor::Machine, task::tasks::Slot, thread::lane::Lane};
+use crate::{task::tasks::Slot, thread::lane::Lane};
 
 /// Stops that are looked at; operators alone add to them.
 const STOPS_LOOKED_AT_MAX: usize = 65_536;
 /// Counters that are looked up: a session of 256 agents may have one of each budget for each.
 const COUNTERS_MAX: usize = 1_024;
 
-impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+impl Lane {
     /// Row keys of the stops in force that its tasks hold.
     pub(crate) fn stopped(&self, now: EventTime) -> Result<Vec<String>, StoreError> {
         let (mut found, mut failed) = (Vec::new(), None);
@@ -97,7 +96,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// Budgets of these agents that its tasks hold, as far as anything of them is used.
     pub(crate) fn budgets(&self, spenders: &[Spender], now: EventTime) -> Result<Vec<BudgetView>, StoreError> {
-        let policy = self.work.machine.policy();
+        let policy = self.work.engine.policy();
         let tasks: Vec<_> = self.tasks.running_ids().into_iter().filter(|id| id.stage == Stage::Swarm).collect();
         let (mut found, mut left) = (Vec::new(), COUNTERS_MAX);
         for budget in policy.budgets.iter() {
@@ -107,7 +106,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 let (tenant, name, per) = (tenant.to_owned(), budget.name.clone(), budget.per);
                 let key = report_key(&SwarmCallKey::Budget { tenant, budget: name.clone(), per, group: group.clone() });
                 for id in &tasks {
-                    let Some(loaded) = swarm::load(&self.work.store, *id, &key)? else { continue };
+                    let Some(loaded) = swarm::load(&*self.work.store, *id, &key)? else { continue };
                     let used = loaded.counter.panes.get(&per.window_of(now)).and_then(|pane| pane.used);
                     let Some(used) = used else { continue };
                     let verdicts = loaded.counter.verdicts.iter().filter(|verdict| verdict.expires_at > now);

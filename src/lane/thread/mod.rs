@@ -5,6 +5,7 @@ pub(crate) mod health;
 pub(crate) mod hold;
 pub(crate) mod lane;
 pub(crate) mod looks;
+pub(crate) mod made;
 pub(crate) mod pace;
 pub(crate) mod rebalance;
 pub(crate) mod supervise;

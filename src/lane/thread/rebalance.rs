@@ -1,16 +1,14 @@
 //! Assign, revoke, lose (page `commit`). The log only reports; the lane acts and then answers the log.
 
 use loopwarden_core::event::TaskId;
-use loopwarden_log::{Log, LogError};
-use loopwarden_state::{Position, StateStore};
+use loopwarden_log::LogError;
+use loopwarden_state::Position;
 
 use crate::metrics::stats::{Rebalance, Resolved, bump, count, note_us, stage_at};
 use crate::thread::lane::{Lane, Phase};
-use crate::{
-    restore::outcome::RestoreError, restore::workers::Answer, settings::Clock, stage::processor::Machine, thread::exit::Exit,
-};
+use crate::{restore::outcome::RestoreError, restore::workers::Answer, settings::Clock, thread::exit::Exit};
 
-impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+impl Lane {
     /// B2: take them, paused, and restore their state.
     pub(crate) fn on_assigned(&mut self, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
         self.rebalancing_since_us.get_or_insert(clock.mono_us());
@@ -46,7 +44,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         tracing::debug!(task = %id, next = %ready.position.next_offset, records = ready.records, bytes = ready.bytes,
             range_ms = ready.waited.range_ms, group_ms = ready.waited.group_ms, read_ms = ready.waited.read_ms, "task restored");
         let mut task = ready.task.run(ready.position, ready.is_first);
-        task.adopt(self.work.machine.policy());
+        task.adopt(self.work.engine.policy());
         self.tasks.run(task);
         if !self.tasks.is_restoring()
             && let Some(since_us) = self.rebalancing_since_us.take()

@@ -7,14 +7,10 @@ use std::{thread, thread::JoinHandle, time::Duration};
 
 use loopwarden_core::policy::Policy;
 use loopwarden_log::{InputEnd, Log, clock};
-use loopwarden_state::StateStore;
 
 use crate::task::query::{Ask, TaskView};
 use crate::thread::lane::{Lane, Order, Turn};
-use crate::{
-    foreign::report::IntakeReport, metrics::stats::Stats, settings::Clock, stage::poison::guarded, stage::processor::Machine,
-    thread::exit::Exit,
-};
+use crate::{foreign::report::IntakeReport, metrics::stats::Stats, settings::Clock, stage::poison::guarded, thread::exit::Exit};
 
 /// A lane silent for longer is hung, and the process ends (rule C11). Milliseconds.
 const HEARTBEAT_MS_MAX: u64 = 30_000;
@@ -112,7 +108,7 @@ impl LaneHandle {
     }
 }
 
-impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+impl Lane {
     /// What it shows of itself.
     pub fn report(&mut self) -> LaneReport {
         let (overlay_bytes, cache_bytes) = self.bytes();
@@ -133,9 +129,9 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             sessions_cached: self.sessions_cached(),
             has_opened: true,
             is_held_up: self.is_held_up(),
-            silent_ms: self.log().silent_ms(),
+            silent_ms: self.log.silent_ms(),
             intake: None,
-            ends: self.log().input_ends(),
+            ends: self.log.input_ends(),
             restore_left: self.restore_left(),
             census: self.census(),
             swarm_counters: self.swarm_counters(),
@@ -164,9 +160,9 @@ impl Fleet {
     ///
     /// # Errors
     /// The thread could not be started.
-    pub fn spawn<L: Log, S: StateStore, M: Machine>(
+    pub fn spawn<L: Log + 'static>(
         &mut self,
-        make: impl FnOnce() -> Result<Lane<L, S, M>, Exit> + Send + 'static,
+        make: impl FnOnce() -> Result<Lane<L>, Exit> + Send + 'static,
     ) -> std::io::Result<()> {
         let number = self.handles.len();
         let (orders, receiver) = sync_channel(ORDERS_MAX);
@@ -178,7 +174,7 @@ impl Fleet {
         let thread = thread::Builder::new().name(format!("lane-{number}"));
         self.threads.push(thread.spawn(move || {
             let run = || match make() {
-                Ok(lane) => run(lane.with_orders(receiver), clock, &handle),
+                Ok(lane) => run(&mut lane.with_orders(receiver), clock, &handle),
                 Err(exit) => exit,
             };
             let exit = guarded(run).unwrap_or_else(|_| Exit::Failed("a lane panicked".to_owned()));
@@ -260,7 +256,7 @@ fn hung(beats: &[Arc<AtomicU64>], now_ms: u64) -> Option<usize> {
     beats.iter().position(|beat| now_ms.saturating_sub(beat.load(Ordering::Acquire)) > HEARTBEAT_MS_MAX)
 }
 
-fn run<L: Log, S: StateStore, M: Machine>(mut lane: Lane<L, S, M>, clock: SystemClock, handle: &LaneHandle) -> Exit {
+fn run(lane: &mut Lane, clock: SystemClock, handle: &LaneHandle) -> Exit {
     let mut reported_ms = 0;
     handle.beat_ms.store(clock.mono_ms(), Ordering::Release);
     loop {
@@ -277,25 +273,16 @@ fn run<L: Log, S: StateStore, M: Machine>(mut lane: Lane<L, S, M>, clock: System
     }
 }
 
-impl<L, S, M> Lane<L, S, M> {
-    /// Log and machine, for a caller that feeds the one and asks the other between two turns.
-    pub const fn parts(&mut self) -> (&mut L, &mut M) {
-        (&mut self.log, &mut self.work.machine)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_lane_that_waits_for_its_start_does_not_hang() {
-        use loopwarden_core::engine::SessionEngine;
         use loopwarden_sim::MemoryLog;
-        use loopwarden_state::MemoryStore;
         let mut fleet = Fleet::new(SystemClock::start(), 1);
         let (release, released) = sync_channel::<()>(1);
-        let make = move || -> Result<Lane<MemoryLog, MemoryStore, SessionEngine>, Exit> {
+        let make = move || -> Result<Lane<MemoryLog>, Exit> {
             let _ = released.recv();
             Err(Exit::Failed("no broker".to_owned()))
         };

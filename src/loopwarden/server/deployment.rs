@@ -28,7 +28,7 @@ use crate::{
 const RESTORE_THREADS: usize = 2;
 
 /// Restore threads of all lanes, to be ended after the lanes.
-pub(super) type Pools = Arc<Mutex<Vec<RestorePool<RocksStore>>>>;
+pub(super) type Pools = Arc<Mutex<Vec<RestorePool>>>;
 
 /// A process with its lanes running.
 pub(super) struct Deployment {
@@ -90,12 +90,7 @@ impl Deployment {
 }
 
 /// Gives a lane its note of what it applies.
-fn noted<L: Log>(
-    lane: Lane<L, RocksStore, SessionEngine>,
-    dir: &Path,
-    number: u32,
-    suspects: &[Suspect],
-) -> Result<Lane<L, RocksStore, SessionEngine>, Exit> {
+fn noted<L: Log + 'static>(lane: Lane<L>, dir: &Path, number: u32, suspects: &[Suspect]) -> Result<Lane<L>, Exit> {
     let file = KillerFile::open(&KillerFile::path(dir, number as usize), suspects);
     let file = file.map_err(|error| Exit::Store(StoreError::of_io(format!("cannot write to {}", dir.display()), &error)))?;
     Ok(lane.with_killer_file(file, suspects))

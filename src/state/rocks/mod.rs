@@ -223,6 +223,10 @@ impl RocksStore {
 }
 
 impl StateStore for RocksStore {
+    fn handle(&self) -> Box<dyn StateStore> {
+        Box::new(self.clone())
+    }
+
     fn get(&self, task: TaskId, key: &StateKey) -> Result<Option<Vec<u8>>, StoreError> {
         self.get_raw(Area::State, &database_key(task, key.family, &key.bytes))
     }

@@ -158,8 +158,8 @@ pub(crate) fn published(
     settings: &Arc<LaneSettings>,
 ) -> (Vec<Collected>, usize) {
     std::thread::scope(|scope| {
-        let machine = || SessionEngine::new(app, Arc::clone(policy));
-        let (mut workers, _) = Workers::start(scope, input.logs(false), threads, settings, machine);
+        let engine = SessionEngine::new(app, Arc::clone(policy));
+        let (mut workers, _) = Workers::start(scope, input.logs(false), threads, settings, &engine, &Arc::default());
         let mut collected = Vec::new();
         loop {
             match input.next(Duration::from_secs(60)) {
