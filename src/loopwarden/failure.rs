@@ -83,7 +83,7 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let (code, message) = match error {
             StoreError::Locked(message) => ("E0401", format!("another process holds the state: {message}")),
-            StoreError::NewerFormat(message) => ("E0402", message),
+            StoreError::OtherFormat(message) => ("E0402", message),
             StoreError::DiskFull(message) => ("E0403", message),
             StoreError::Corrupt(message) => ("E0404", message),
             StoreError::OtherOwner(message) => ("E0405", message),

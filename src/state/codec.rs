@@ -1,17 +1,22 @@
-//! Values on disk and in changelogs: one version byte, then postcard. A format that changes gets a new byte and a step in `migrate`.
+//! Values on disk and in changelogs: the byte of the format, then postcard. All values of a program have one format. One that changes any of
+//! them has another, and reads the former as long as it must.
 
 use loopwarden_core::identity::{Hash64, Hash128};
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 
-/// Writes `version`, then `value`.
+/// Format of every value. Formats are digits of ASCII: programs before the first one wrote bytes below them, whose values look alike and
+/// mean something else.
+pub const FORMAT: u8 = b'1';
+
+/// Writes the format, then `value`.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] for a value whose length is not known before it is written; none of the stored types is one.
-pub fn encode<T: Serialize + ?Sized>(version: u8, value: &T) -> Result<Vec<u8>, StoreError> {
+pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::with_capacity(192);
-    bytes.push(version);
+    bytes.push(FORMAT);
     append(bytes, value)
 }
 
@@ -25,29 +30,34 @@ pub(super) fn take<'a, T: Deserialize<'a>>(what: &str, bytes: &'a [u8]) -> Resul
     postcard::take_from_bytes(bytes).map_err(|error| StoreError::Corrupt(format!("{what}: {error}")))
 }
 
-/// Reads a value of exactly `version`, to its last byte. `what` is for messages, as `position`.
+/// What stands behind the format. `what` is for messages, as `position`.
 ///
 /// # Errors
-/// [`StoreError::NewerFormat`] for a higher version; [`StoreError::Corrupt`] for a lower one (migrate first), for no bytes at all, and
-/// for bytes that are not such a value.
-pub fn decode<'a, T: Deserialize<'a>>(what: &str, version: u8, bytes: &'a [u8]) -> Result<T, StoreError> {
-    let (found, body) = bytes.split_first().ok_or_else(|| StoreError::Corrupt(format!("{what}: no bytes")))?;
-    if *found > version {
-        return Err(newer(what, *found, version));
-    }
-    if *found < version {
-        return Err(StoreError::Corrupt(format!("{what}: format {found} where {version} is due")));
-    }
-    let (value, rest) = take(what, body)?;
-    if rest.is_empty() {
-        Ok(value)
-    } else {
-        Err(StoreError::Corrupt(format!("{what}, format {found}: {} bytes too many", rest.len())))
+/// [`StoreError::OtherFormat`] for another format; [`StoreError::Corrupt`] for no bytes at all.
+pub(super) fn body<'a>(what: &str, bytes: &'a [u8]) -> Result<&'a [u8], StoreError> {
+    match bytes.split_first() {
+        Some((&FORMAT, body)) => Ok(body),
+        Some((found, _)) => Err(StoreError::OtherFormat(format!(
+            "{what} has format {}, this program reads format {}; run the version that wrote it, or begin anew",
+            shown(*found),
+            shown(FORMAT)
+        ))),
+        None => Err(StoreError::Corrupt(format!("{what}: no bytes"))),
     }
 }
 
-pub(super) fn newer(what: &str, found: u8, known: u8) -> StoreError {
-    StoreError::NewerFormat(format!("{what} has format {found}, this program knows up to {known}; run the newer version"))
+/// Reads a value, to its last byte.
+///
+/// # Errors
+/// As [`body`]; [`StoreError::Corrupt`] for bytes that are not such a value.
+pub fn decode<'a, T: Deserialize<'a>>(what: &str, bytes: &'a [u8]) -> Result<T, StoreError> {
+    let (value, rest) = take(what, body(what, bytes)?)?;
+    if rest.is_empty() { Ok(value) } else { Err(StoreError::Corrupt(format!("{what}: {} bytes too many", rest.len()))) }
+}
+
+/// A format for people.
+fn shown(format: u8) -> String {
+    if format.is_ascii_graphic() { char::from(format).to_string() } else { format!("0.{format}") }
 }
 
 /// A hash; none is one byte.
@@ -78,32 +88,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_newer_version_is_refused_and_an_older_one_is_not_guessed() {
-        let bytes = encode(2, &7u32).unwrap();
-        assert!(matches!(decode::<u32>("x", 1, &bytes), Err(StoreError::NewerFormat(_))));
-        assert!(matches!(decode::<u32>("x", 3, &bytes), Err(StoreError::Corrupt(_))));
-        assert_eq!(decode::<u32>("x", 2, &bytes), Ok(7));
+    fn another_format_is_refused_by_its_name() {
+        let mut bytes = encode(&7u32).unwrap();
+        assert_eq!(decode::<u32>("x", &bytes), Ok(7));
+        for (format, name) in [(0, "0.0"), (6, "0.6"), (b'0', "0"), (b'2', "2"), (255, "0.255")] {
+            bytes[0] = format;
+            let refused =
+                format!("x has format {name}, this program reads format 1; run the version that wrote it, or begin anew");
+            assert_eq!(decode::<u32>("x", &bytes), Err(StoreError::OtherFormat(refused)));
+        }
     }
 
     #[test]
     fn a_byte_too_many_or_too_few_is_corrupt() {
-        let mut bytes = encode(1, "text").unwrap();
+        let mut bytes = encode("text").unwrap();
         bytes.push(0);
-        assert!(matches!(decode::<String>("x", 1, &bytes), Err(StoreError::Corrupt(_))));
-        assert!(matches!(decode::<String>("x", 1, &bytes[..4]), Err(StoreError::Corrupt(_))));
-        assert!(matches!(decode::<String>("x", 1, &[]), Err(StoreError::Corrupt(_))));
+        assert!(matches!(decode::<String>("x", &bytes), Err(StoreError::Corrupt(_))));
+        assert!(matches!(decode::<String>("x", &bytes[..4]), Err(StoreError::Corrupt(_))));
+        assert!(matches!(decode::<String>("x", &[]), Err(StoreError::Corrupt(_))));
     }
 
     proptest! {
         #[test]
         fn what_is_encoded_reads_back(value in any::<(u64, i64, String, Option<Vec<u8>>)>()) {
-            let bytes = encode(1, &value).unwrap();
-            prop_assert_eq!(decode::<(u64, i64, String, Option<Vec<u8>>)>("x", 1, &bytes).unwrap(), value);
+            let bytes = encode(&value).unwrap();
+            prop_assert_eq!(decode::<(u64, i64, String, Option<Vec<u8>>)>("x", &bytes).unwrap(), value);
         }
 
         #[test]
         fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-            let _ = decode::<(u64, String, Vec<u32>)>("x", 1, &bytes);
+            let _ = decode::<(u64, String, Vec<u32>)>("x", &bytes);
         }
     }
 }

@@ -5,14 +5,13 @@
 
 pub mod codec;
 mod hash;
+mod head;
 mod keys;
 mod load;
 mod memory;
-pub mod migrate;
 mod names;
 mod position;
 pub mod rekey;
-mod remembered;
 pub mod report;
 mod ring;
 mod rocks;
@@ -51,9 +50,9 @@ pub enum StoreError {
     /// The directory is in use by another process.
     #[error("E0401: {0}")]
     Locked(String),
-    /// State written by a newer version of this program.
+    /// State written in a format that this program does not know.
     #[error("E0402: {0}")]
-    NewerFormat(String),
+    OtherFormat(String),
     /// The disk has no space left.
     #[error("E0403: {0}")]
     DiskFull(String),

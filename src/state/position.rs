@@ -7,7 +7,7 @@ use loopwarden_core::event::{EventTime, NextOffset};
 use loopwarden_core::identity::Fnv64;
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyFamily, StoreError, codec, migrate};
+use crate::{KeyFamily, StoreError, codec};
 
 /// The Position of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,8 +24,6 @@ pub struct Position {
     pub policy_sha256: [u8; 32],
     /// Input offset since which it is in force.
     pub policy_since: u64,
-    /// Newest value format that this task's state may hold.
-    pub codec: u16,
     /// Transactional id of the lane that wrote it.
     pub owner: String,
     /// Store only: changelog offset to restore from. 0 in a changelog.
@@ -42,7 +40,6 @@ struct StoredPosition {
     outputs_chain: u64,
     policy_sha256: [u8; 32],
     policy_since: u64,
-    codec: u16,
     owner: String,
     local: Option<Local>,
 }
@@ -79,11 +76,10 @@ impl Position {
             outputs_chain: self.outputs_chain,
             policy_sha256: self.policy_sha256,
             policy_since: self.policy_since,
-            codec: self.codec,
             owner: self.owner.clone(),
             local,
         };
-        codec::encode(migrate::newest(KeyFamily::Position), &stored)
+        codec::encode(&stored)
     }
 
     /// Reads either form.
@@ -91,7 +87,7 @@ impl Position {
     /// # Errors
     /// As [`codec::decode`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        let stored: StoredPosition = migrate::decode_family(KeyFamily::Position, bytes)?;
+        let stored: StoredPosition = codec::decode(KeyFamily::Position.as_str(), bytes)?;
         let (changelog_next, at_end_ms) = stored.local.map_or((0, 0), |local| (local.changelog_next, local.at_end_ms));
         Ok(Self {
             next_offset: NextOffset(stored.next_offset),
@@ -100,7 +96,6 @@ impl Position {
             outputs_chain: stored.outputs_chain,
             policy_sha256: stored.policy_sha256,
             policy_since: stored.policy_since,
-            codec: stored.codec,
             owner: stored.owner,
             changelog_next,
             at_end_ms,
@@ -128,12 +123,12 @@ mod tests {
     prop_compose! {
         fn positions()(
             (next, watermark, outputs, outputs_chain) in any::<(u64, i64, u64, u64)>(),
-            (policy_sha256, policy_since, codec) in any::<([u8; 32], u64, u16)>(),
+            (policy_sha256, policy_since) in any::<([u8; 32], u64)>(),
             (owner, changelog_next, at_end_ms) in any::<(String, u64, i64)>(),
         ) -> Position {
             Position {
                 next_offset: NextOffset(next), watermark: EventTime(watermark), outputs, outputs_chain,
-                policy_sha256, policy_since, codec, owner, changelog_next, at_end_ms,
+                policy_sha256, policy_since, owner, changelog_next, at_end_ms,
             }
         }
     }

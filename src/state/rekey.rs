@@ -63,7 +63,7 @@ pub fn moving_stops(store: &impl StateStore, growth: Growth, partition: u32) -> 
 pub struct Rekeying {
     changes: Vec<Change>,
     counts: BTreeMap<TaskId, [u64; 2]>,
-    arrived: BTreeMap<TaskId, u16>,
+    arrived: BTreeSet<TaskId>,
     bytes: usize,
 }
 
@@ -108,7 +108,8 @@ impl Rekeying {
             self.push(to, key, Some(value));
         }
         self.count(store, to, 1, moved.is_blocked)?;
-        self.note_arrival(store, from, to)
+        self.arrived.insert(to);
+        Ok(())
     }
 
     /// Moves what is known of whom an operator stops, with its timer. Of two the one that was spoken of last stays, as of two sessions.
@@ -134,13 +135,7 @@ impl Rekeying {
         if armed.is_some() {
             self.push(to, timer(moved.due()), armed);
         }
-        self.note_arrival(store, from, to)
-    }
-
-    fn note_arrival(&mut self, store: &impl StateStore, from: TaskId, to: TaskId) -> Result<(), StoreError> {
-        let codec = position(store, from)?.unwrap_or_default().codec;
-        let newest = self.arrived.entry(to).or_default();
-        *newest = codec.max(*newest);
+        self.arrived.insert(to);
         Ok(())
     }
 
@@ -150,13 +145,10 @@ impl Rekeying {
     /// See [`StoreError`].
     pub fn finish(mut self, store: &impl StateStore) -> Result<Vec<Change>, StoreError> {
         for (task, counts) in self.counts {
-            self.changes.push(Change { task, key: swarm::counts_key(), value: Some(swarm::encode_counts(counts)?) });
+            self.changes.push(Change { task, key: swarm::counts_key(), value: Some(swarm::encode_counts(&counts)?) });
         }
-        for (task, codec) in self.arrived {
-            let before = position(store, task)?;
-            if before.as_ref().is_none_or(|position| position.codec < codec) {
-                self.changes.push(placed(task, &Position { codec, ..before.unwrap_or_else(first) })?);
-            }
+        for task in self.arrived {
+            self.changes.extend(first_position(store, task.partition)?);
         }
         Ok(self.changes)
     }
@@ -186,11 +178,10 @@ impl Rekeying {
 /// See [`StoreError`].
 pub fn first_position(store: &impl StateStore, partition: u32) -> Result<Option<Change>, StoreError> {
     let task = task(partition);
-    if store.get(task, &StateKey::position())?.is_some() { Ok(None) } else { placed(task, &first()).map(Some) }
-}
-
-fn first() -> Position {
-    Position { watermark: EventTime(i64::MIN), owner: "growth".to_owned(), ..Position::default() }
+    if store.get(task, &StateKey::position())?.is_some() {
+        return Ok(None);
+    }
+    placed(task, &Position { watermark: EventTime(i64::MIN), owner: "growth".to_owned(), ..Position::default() }).map(Some)
 }
 
 fn placed(task: TaskId, position: &Position) -> Result<Change, StoreError> {
@@ -264,7 +255,7 @@ mod tests {
         changes.push(Change { task: task(partition), key: session::head_key(&key), value: Some(bytes) });
         let counts = store.get(task(partition), &swarm::counts_key()).unwrap();
         let [sessions, blocked] = counts.map_or([0, 0], |bytes| swarm::decode_counts(&bytes).unwrap());
-        let counts = swarm::encode_counts([sessions + 1, blocked]).unwrap();
+        let counts = swarm::encode_counts(&[sessions + 1, blocked]).unwrap();
         changes.push(Change { task: task(partition), key: swarm::counts_key(), value: Some(counts) });
         store.commit(changes).unwrap();
     }
@@ -273,7 +264,7 @@ mod tests {
     fn found(store: &MemoryStore, partition: u32, session: &str) -> (usize, u64) {
         let counts = store.get(task(partition), &swarm::counts_key()).unwrap().unwrap();
         let records = held(store, task(partition), &key_of(session)).unwrap().map_or(0, |held| held.records.len());
-        (records, swarm::decode_counts(&counts).unwrap()[0])
+        (records, swarm::decode_counts::<2>(&counts).unwrap()[0])
     }
 
     fn moved(store: &mut MemoryStore, session: &str) {
@@ -290,12 +281,12 @@ mod tests {
         // The name of one begins with the name of the other.
         put(&mut store, 0, "s", 100, 3);
         put(&mut store, 0, "s1", 100, 2);
-        let position = Position { codec: 7, ..Position::default() };
+        let position = Position { outputs: 7, ..Position::default() };
         store.commit(vec![placed(task(0), &position).unwrap()]).unwrap();
         moved(&mut store, "s");
         assert_eq!([found(&store, 0, "s"), found(&store, 1, "s"), found(&store, 0, "s1")], [(0, 1), (6, 1), (5, 1)]);
-        // Who cannot read that format must not take the partition.
-        assert_eq!(super::position(&store, task(1)).unwrap().unwrap().codec, 7);
+        // What lies in a partition counts from its Position on.
+        assert_eq!(super::position(&store, task(1)).unwrap().unwrap().owner, "growth");
         let mut left = Vec::new();
         let families = KeyFamily::ALL.into_iter();
         for family in families {

@@ -5,22 +5,14 @@
 use std::borrow::Cow;
 
 use loopwarden_core::engine::{
-    Group, GroupKind, SEPARATOR, SpawnedWindow, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, UsedWindow, WHOLE_LIFE, joined,
+    Group, GroupKind, SEPARATOR, SpawnedWindow, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, UsedWindow, joined,
 };
-use loopwarden_core::policy::{Per, Used};
-use loopwarden_core::{event::EventTime, identity::Hash128};
+use loopwarden_core::{event::EventTime, identity::Hash128, policy::Per};
 use serde::{Deserialize, Serialize};
 
-use crate::swarm::used::{StoredSpawned, StoredTreeUsed, StoredUsed};
+use crate::swarm::used::{StoredSpawned, StoredUsed};
 use crate::verdict::StoredRecipe;
 use crate::{StoreError, codec};
-
-/// Format of a record of calls, and of a reset.
-const VERSION: u8 = 1;
-/// Format of a record with what was used of a budget: a program that knows no budgets stops at it instead of losing the sum.
-const WITH_USES: u8 = 2;
-/// Format of a record of a tree, or of agents that were started.
-const WITH_TREES: u8 = 3;
 
 /// Header of a record with how far partitions of events have been read. Its value is a report without an entry, so that a program
 /// that does not know the header takes it for one.
@@ -28,9 +20,6 @@ pub const SOURCES_HEADER: &str = "lw_sources";
 
 /// Hex digits of a fingerprint, with which the key of a report ends.
 const FINGERPRINT_DIGITS: usize = 32;
-
-/// Version of the header's format.
-const SOURCES_VERSION: u8 = 1;
 
 /// What a record of the topic `swarm-counts` holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,10 +72,6 @@ impl<'a> StoredEntry<'a> {
         }
     }
 
-    fn all(report: &'a SwarmReport) -> Vec<Self> {
-        report.entries.iter().map(Self::of).collect()
-    }
-
     fn into_entry(self) -> SwarmEntry {
         SwarmEntry {
             pane: EventTime(self.pane),
@@ -98,40 +83,21 @@ impl<'a> StoredEntry<'a> {
     }
 }
 
-/// Whether a program before trees does not know what is used.
-fn is_of_tree(window: &UsedWindow) -> bool {
-    window.start == WHOLE_LIFE || StoredUsed::is_of_tree(&window.used)
-}
-
 /// The numbers of the variants are stored and never reused.
 #[derive(Serialize, Deserialize)]
-enum StoredReport<'a> {
+#[expect(clippy::large_enum_variant, reason = "nearly all are reports, and each is written or read once")]
+enum StoredRecord<'a> {
     Report {
         #[serde(borrow)]
         tool: Cow<'a, str>,
         recipe: StoredRecipe,
         record_time: i64,
         entries: Vec<StoredEntry<'a>>,
+        used: Option<(Option<i64>, StoredUsed)>,
+        spawned: Option<(i64, StoredSpawned)>,
     },
     Reset {
         time: i64,
-    },
-    /// What was used of a budget in a window of it.
-    Used {
-        record_time: i64,
-        start: i64,
-        calls: u64,
-        tokens: u64,
-        cost_micro_usd: u64,
-        first: i64,
-        last: i64,
-    },
-    /// What was seen of a tree in a pane of it, and what was used in a window.
-    Tree {
-        record_time: i64,
-        entries: Vec<StoredEntry<'a>>,
-        used: Option<(i64, StoredTreeUsed)>,
-        spawned: Option<(i64, StoredSpawned)>,
     },
 }
 
@@ -145,7 +111,7 @@ pub fn sources_key() -> Vec<u8> {
 /// # Errors
 /// As [`codec::encode`].
 pub fn encode_sources(watermarks: &[(u32, i64)]) -> Result<Vec<u8>, StoreError> {
-    codec::encode(SOURCES_VERSION, watermarks)
+    codec::encode(watermarks)
 }
 
 /// Reads the header.
@@ -153,7 +119,7 @@ pub fn encode_sources(watermarks: &[(u32, i64)]) -> Result<Vec<u8>, StoreError> 
 /// # Errors
 /// As [`codec::decode`].
 pub fn decode_sources(bytes: &[u8]) -> Result<Vec<(u32, i64)>, StoreError> {
-    codec::decode("source watermarks", SOURCES_VERSION, bytes)
+    codec::decode("source watermarks", bytes)
 }
 
 /// Third part of the key of a tree.
@@ -252,69 +218,34 @@ impl SwarmRecord {
     /// # Errors
     /// As [`codec::decode`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        let version = bytes.first().copied().filter(|found| (VERSION..WITH_TREES).contains(found)).unwrap_or(WITH_TREES);
-        Ok(match codec::decode("swarm record", version, bytes)? {
-            StoredReport::Report { tool, recipe, record_time, entries } => Self::Report(SwarmReport {
+        Ok(match codec::decode("swarm record", bytes)? {
+            StoredRecord::Report { tool, recipe, record_time, entries, used, spawned } => Self::Report(SwarmReport {
                 tool: tool.into_owned(),
                 recipe: recipe.into_recipe(),
                 record_time: EventTime(record_time),
                 entries: entries.into_iter().map(StoredEntry::into_entry).collect(),
-                used: None,
-                spawned: None,
-            }),
-            StoredReport::Tree { record_time, entries, used, spawned } => Self::Report(SwarmReport {
-                tool: String::new(),
-                recipe: loopwarden_core::engine::IdentityRecipe::Opaque,
-                record_time: EventTime(record_time),
-                entries: entries.into_iter().map(StoredEntry::into_entry).collect(),
-                used: used.map(|(start, used)| UsedWindow { start: EventTime(start), used: used.into_used() }),
+                used: used.map(|(start, used)| UsedWindow { start: start.map(EventTime), used: used.into_used() }),
                 spawned: spawned
                     .map(|(start, spawned)| Box::new(SpawnedWindow { start: EventTime(start), spawned: spawned.into_spawned() })),
             }),
-            StoredReport::Reset { time } => Self::Reset(EventTime(time)),
-            StoredReport::Used { record_time, start, calls, tokens, cost_micro_usd, first, last } => {
-                let (first, last) = (EventTime(first), EventTime(last));
-                let used = Used { calls, tokens, cost_micro_usd, first, last, ..Used::default() };
-                Self::Report(SwarmReport::of_use(EventTime(record_time), UsedWindow { start: EventTime(start), used }))
-            }
+            StoredRecord::Reset { time } => Self::Reset(EventTime(time)),
         })
     }
 }
 
 fn encode_report(report: &SwarmReport) -> Result<Vec<u8>, StoreError> {
-    let record_time = report.record_time.0;
-    if report.spawned.is_some() || report.used.is_some_and(|window| is_of_tree(&window)) {
-        let stored = StoredReport::Tree {
-            record_time,
-            entries: StoredEntry::all(report),
-            used: report.used.map(|window| (window.start.0, StoredTreeUsed::of(&window.used))),
-            spawned: report.spawned.as_ref().map(|window| (window.start.0, StoredSpawned::of(&window.spawned))),
-        };
-        return codec::encode(WITH_TREES, &stored);
-    }
-    if let Some(UsedWindow { start, used }) = report.used {
-        let stored = StoredReport::Used {
-            record_time,
-            start: start.0,
-            calls: used.calls,
-            tokens: used.tokens,
-            cost_micro_usd: used.cost_micro_usd,
-            first: used.first.0,
-            last: used.last.0,
-        };
-        return codec::encode(WITH_USES, &stored);
-    }
-    let stored = StoredReport::Report {
+    codec::encode(&StoredRecord::Report {
         tool: Cow::Borrowed(&report.tool),
         recipe: StoredRecipe::of(&report.recipe),
-        record_time,
-        entries: StoredEntry::all(report),
-    };
-    codec::encode(VERSION, &stored)
+        record_time: report.record_time.0,
+        entries: report.entries.iter().map(StoredEntry::of).collect(),
+        used: report.used.map(|window| (window.start.map(|start| start.0), StoredUsed::of(&window.used))),
+        spawned: report.spawned.as_ref().map(|window| (window.start.0, StoredSpawned::of(&window.spawned))),
+    })
 }
 
 fn encode_reset(time: EventTime) -> Result<Vec<u8>, StoreError> {
-    codec::encode(VERSION, &StoredReport::Reset { time: time.0 })
+    codec::encode(&StoredRecord::Reset { time: time.0 })
 }
 
 #[cfg(test)]
@@ -322,6 +253,7 @@ mod tests {
     use loopwarden_core::detect::Brief;
     use loopwarden_core::engine::{IdentityRecipe, Spawned};
     use loopwarden_core::identity::{CallRules, Hash64, Sketch};
+    use loopwarden_core::policy::Used;
     use proptest::prelude::*;
 
     use super::*;
@@ -355,7 +287,7 @@ mod tests {
         ) {
             let used = Used { calls, tokens, cost_micro_usd, first: EventTime(first), last: EventTime(last), ..Used::default() };
             let record =
-                SwarmRecord::Report(SwarmReport::of_use(EventTime(record_time), UsedWindow { start: EventTime(start), used }));
+                SwarmRecord::Report(SwarmReport::of_use(EventTime(record_time), UsedWindow { start: Some(EventTime(start)), used }));
             prop_assert_eq!(SwarmRecord::decode(&record.encode().unwrap()).unwrap(), record);
         }
 
@@ -369,7 +301,7 @@ mod tests {
             for (words, hashes) in briefs {
                 spawned.note(&Brief { words: Hash64(words), sketch: Sketch::of_hashes(hashes) });
             }
-            let used = UsedWindow { start: WHOLE_LIFE, used: Used { agents, depth, ..Used::default() } };
+            let used = UsedWindow { start: None, used: Used { agents, depth, ..Used::default() } };
             let report = SwarmReport { spawned: Some(Box::new(SpawnedWindow { start: EventTime(start), spawned })), ..SwarmReport::of_use(EventTime(record_time), used) };
             let record = SwarmRecord::Report(report);
             prop_assert_eq!(SwarmRecord::decode(&record.encode().unwrap()).unwrap(), record);
@@ -378,7 +310,7 @@ mod tests {
         #[test]
         fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
             if let Some(version) = bytes.first_mut() {
-                *version = *version % WITH_TREES + 1;
+                *version = codec::FORMAT;
             }
             let _ = SwarmRecord::decode(&bytes);
             let _ = decode_sources(&bytes);
@@ -390,7 +322,7 @@ mod tests {
     fn source_watermarks_read_back_and_their_record_is_a_report_of_nothing() {
         let watermarks = vec![(0, i64::MIN), (7, 1_800_000_000_000)];
         assert_eq!(decode_sources(&encode_sources(&watermarks).unwrap()).unwrap(), watermarks);
-        assert!(matches!(decode_sources(&[2]), Err(StoreError::NewerFormat(_))));
+        assert!(matches!(decode_sources(&[2]), Err(StoreError::OtherFormat(_))));
         assert!(parse_report_key(&sources_key()).is_some());
     }
 

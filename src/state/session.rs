@@ -1,24 +1,16 @@
-//! Heads of sessions: key, encoding, and loading a whole session (head and ring).
-//!
-//! The engine's types know nothing of bytes; the private mirrors below are the format. Fields are only ever added with a new
-//! version and a step in `migrate`.
+//! Sessions: keys of their heads, loading a whole one (head and ring), and what the store lacks of it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use loopwarden_core::detect::{
-    Category, Explored, History, Matrix, OutcomeRun, OwnTexts, Run, Score, Spent, Step, Streaks, Tally, Texts,
-};
-use loopwarden_core::engine::{CommandId, Episode, Head, PendingNudge, Session, SubjectKey, TimerKind, TimerTable};
-use loopwarden_core::event::{EventTime, TaskId};
-use loopwarden_core::identity::Hash64;
-use serde::{Deserialize, Serialize};
+use loopwarden_core::detect::{History, Step};
+use loopwarden_core::engine::{Head, Session, SubjectKey};
+use loopwarden_core::event::TaskId;
 
-use crate::codec::{H64, H128, pack64, pack128, unpack64, unpack128};
-use crate::remembered::{LetBe, Remembered, Scored, StoredTree, Watched};
+use crate::head::StoredHead;
 use crate::ring::StoredRing;
-use crate::verdict::{StoredVerdict, corrupt, detector};
-use crate::{Change, KeyFamily, StateKey, StateStore, StoreError, codec, migrate, step};
+use crate::verdict::corrupt;
+use crate::{Change, KeyFamily, StateKey, StateStore, StoreError, codec, step};
 
 /// A session as it was read.
 #[derive(Debug)]
@@ -150,7 +142,7 @@ fn steps_in<'a>(
     steps.map(|(slot, found)| (slot, found, history.tool(found)))
 }
 
-/// Bytes of a head: what its ring needs to be read again, and the steps in its open slots.
+/// Bytes of a head, with the steps in its open slots.
 ///
 /// # Errors
 /// As [`codec::encode`].
@@ -159,10 +151,7 @@ pub fn encode_head<'a>(
     ring: &StoredRing,
     open: impl Iterator<Item = (u16, &'a Step, &'a str)>,
 ) -> Result<Vec<u8>, StoreError> {
-    let bytes = codec::append(step::begin(StoredTree::format(head)), &StoredHead::of(head, ring))?;
-    let bytes = codec::append(codec::append(bytes, &Remembered::of(head))?, &Scored::of(head))?;
-    let bytes = codec::append(codec::append(bytes, &LetBe::of(head))?, &Watched::of(head))?;
-    step::append(StoredTree::append(bytes, head)?, open)
+    step::append(codec::append(step::begin(), &StoredHead::of(head, ring))?, open)
 }
 
 /// Reads a head and what the store holds of its ring; the steps in it are left alone.
@@ -170,8 +159,7 @@ pub fn encode_head<'a>(
 /// # Errors
 /// As [`codec::decode`]; also for numbers that mean nothing.
 pub fn decode_head(bytes: &[u8]) -> Result<(Head, StoredRing), StoreError> {
-    let version = migrate::version(KeyFamily::Head, bytes)?;
-    take_head(version, bytes).map(|(head, ring, _)| (head, ring))
+    take_head(bytes).map(|(head, ring, _)| (head, ring))
 }
 
 /// The same with the steps that lie in it.
@@ -179,9 +167,8 @@ pub fn decode_head(bytes: &[u8]) -> Result<(Head, StoredRing), StoreError> {
 /// # Errors
 /// As [`decode_head`].
 pub fn decode_whole_head(bytes: &[u8]) -> Result<(Head, StoredRing, Vec<step::FoundStep>), StoreError> {
-    let version = migrate::version(KeyFamily::Head, bytes)?;
-    let (head, ring, rest) = take_head(version, bytes)?;
-    let open = step::read(ring.open_group().map_or(0, step::page_of_group), version, rest)?;
+    let (head, ring, rest) = take_head(bytes)?;
+    let open = step::read(ring.open_group().map_or(0, step::page_of_group), rest)?;
     if open.iter().any(|(slot, ..)| !ring.is_open(*slot)) {
         return Err(corrupt("a step that lies in a page"));
     }
@@ -189,311 +176,11 @@ pub fn decode_whole_head(bytes: &[u8]) -> Result<(Head, StoredRing, Vec<step::Fo
 }
 
 /// Head, ring, and the bytes of steps behind them.
-fn take_head(version: u8, bytes: &[u8]) -> Result<(Head, StoredRing, &[u8]), StoreError> {
-    let (stored, mut rest) = codec::take::<StoredHead<'_>>(KeyFamily::Head.as_str(), bytes.get(1..).unwrap_or_default())?;
-    let (mut head, ring) = stored.into_head()?;
-    if version >= 2 {
-        part::<Remembered>(&mut rest)?.put_into(&mut head);
-    }
-    if version >= 3 {
-        part::<Scored>(&mut rest)?.put_into(&mut head);
-    }
-    if version >= 4 {
-        part::<LetBe>(&mut rest)?.put_into(&mut head);
-    }
-    if version >= 5 {
-        part::<Option<Watched>>(&mut rest)?.map_or(Ok(()), |watched| watched.put_into(&mut head))?;
-    }
-    if version >= StoredTree::FORMAT {
-        part::<StoredTree>(&mut rest)?.put_into(&mut head);
-    }
+fn take_head(bytes: &[u8]) -> Result<(Head, StoredRing, &[u8]), StoreError> {
+    let name = KeyFamily::Head.as_str();
+    let (stored, rest) = codec::take::<StoredHead<'_>>(name, codec::body(name, bytes)?)?;
+    let (head, ring) = stored.into_head()?;
     Ok((head, ring, rest))
-}
-
-/// What a later format has put behind a head; `rest` begins behind it afterwards.
-fn part<'a, T: Deserialize<'a>>(rest: &mut &'a [u8]) -> Result<T, StoreError> {
-    let (value, behind) = codec::take(KeyFamily::Head.as_str(), rest)?;
-    *rest = behind;
-    Ok(value)
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredHead<'a> {
-    capacity: u32,
-    next_sequence: u64,
-    floor: u64,
-    len: u32,
-    epoch: i64,
-    live_seq: u64,
-    shadow_seq: u64,
-    time: i64,
-    lag_ms: i64,
-    #[serde(borrow)]
-    swarm_id: &'a str,
-    world: H64,
-    producer_seq: u64,
-    pending_turn: u64,
-    recent_events: Vec<[u8; 8]>,
-    sent_texts: Vec<[u8; 8]>,
-    streaks: Option<StoredStreaks>,
-    episodes: Vec<StoredEpisode>,
-    shadow_episodes: Vec<StoredEpisode>,
-    verdicts: Vec<StoredVerdict<'a>>,
-    idle_due: Option<i64>,
-    open_due: Option<i64>,
-    verdict_due: Option<i64>,
-    has_ended: bool,
-    policy: H64,
-    loops_total: u64,
-    awaiting: Option<(u8, H128)>,
-}
-
-impl<'a> StoredHead<'a> {
-    fn of(head: &'a Head, ring: &StoredRing) -> Self {
-        Self {
-            capacity: ring.capacity as u32,
-            next_sequence: ring.next_sequence,
-            floor: ring.floor,
-            len: ring.len as u32,
-            epoch: head.epoch,
-            live_seq: head.live_seq,
-            shadow_seq: head.shadow_seq,
-            time: head.time.0,
-            lag_ms: head.lag_ms,
-            swarm_id: &head.swarm_id,
-            world: pack64(head.world),
-            producer_seq: head.producer_seq,
-            pending_turn: head.pending_turn,
-            recent_events: head.recent_events.iter().map(|hash| hash.0.to_be_bytes()).collect(),
-            sent_texts: head.sent_texts.iter().map(|hash| hash.0.to_be_bytes()).collect(),
-            streaks: (head.streaks != Streaks::default()).then(|| StoredStreaks::of(&head.streaks)),
-            episodes: head.episodes.iter().map(StoredEpisode::of).collect(),
-            shadow_episodes: head.shadow_episodes.iter().map(StoredEpisode::of).collect(),
-            verdicts: head.verdicts.iter().map(StoredVerdict::of).collect(),
-            idle_due: head.timers.due(TimerKind::Idle).map(|due| due.0),
-            open_due: head.timers.due(TimerKind::OpenCalls).map(|due| due.0),
-            verdict_due: head.timers.due(TimerKind::Verdicts).map(|due| due.0),
-            has_ended: head.has_ended,
-            policy: pack64(head.policy),
-            loops_total: head.loops_total,
-            awaiting: head.pending_nudge.map(|nudge| (nudge.detector.number(), pack128(nudge.call))),
-        }
-    }
-
-    fn into_head(self) -> Result<(Head, StoredRing), StoreError> {
-        let ring = StoredRing {
-            capacity: self.capacity as usize,
-            next_sequence: self.next_sequence,
-            floor: self.floor,
-            len: self.len as usize,
-        };
-        if ring.len > ring.capacity.max(1)
-            || ring.len as u64 > ring.next_sequence
-            || ring.capacity > loopwarden_core::limits::HISTORY_STEPS_MAX
-        {
-            return Err(corrupt("impossible ring"));
-        }
-        let hashes = |list: Vec<[u8; 8]>| -> VecDeque<Hash64> {
-            list.into_iter().map(|bytes| Hash64(u64::from_be_bytes(bytes))).collect()
-        };
-        let pending_nudge = match self.awaiting {
-            None => None,
-            Some((number, call)) => Some(PendingNudge { detector: detector(number)?, call: unpack128(call) }),
-        };
-        let head = Head {
-            epoch: self.epoch,
-            live_seq: self.live_seq,
-            shadow_seq: self.shadow_seq,
-            time: EventTime(self.time),
-            lag_ms: self.lag_ms,
-            swarm_id: self.swarm_id.into(),
-            tree: None,
-            world: unpack64(self.world),
-            producer_seq: self.producer_seq,
-            pending_turn: self.pending_turn,
-            recent_events: hashes(self.recent_events),
-            sent_texts: hashes(self.sent_texts),
-            streaks: self.streaks.map(StoredStreaks::into_streaks).transpose()?.unwrap_or_default(),
-            episodes: self.episodes.into_iter().map(StoredEpisode::into_episode).collect::<Result<_, _>>()?,
-            shadow_episodes: self.shadow_episodes.into_iter().map(StoredEpisode::into_episode).collect::<Result<_, _>>()?,
-            verdicts: self.verdicts.into_iter().map(StoredVerdict::into_verdict).collect::<Result<_, _>>()?,
-            timers: TimerTable::restored([
-                (TimerKind::Idle, self.idle_due.map(EventTime)),
-                (TimerKind::OpenCalls, self.open_due.map(EventTime)),
-                (TimerKind::Verdicts, self.verdict_due.map(EventTime)),
-            ]),
-            has_ended: self.has_ended,
-            policy: unpack64(self.policy),
-            loops_total: self.loops_total,
-            pending_nudge,
-            // What newer formats hold lies behind it.
-            ..Head::default()
-        };
-        Ok((head, ring))
-    }
-}
-
-/// A run of equal calls. Those of older versions knew how much of it had one answer.
-#[derive(Serialize, Deserialize)]
-struct StoredRun {
-    hash: H128,
-    length: u32,
-    same_answer: u32,
-    outcome: H64,
-    first: u64,
-    same_first: u64,
-}
-
-impl StoredRun {
-    fn of(run: &Run) -> Option<Self> {
-        (*run != Run::default()).then(|| Self {
-            hash: pack128(run.hash),
-            length: run.steps.count,
-            same_answer: run.steps.count,
-            outcome: pack64(Hash64::NONE),
-            first: run.steps.first,
-            same_first: run.steps.first,
-        })
-    }
-
-    fn into_run(self) -> Run {
-        Run { hash: unpack128(self.hash), steps: Tally { count: self.length, first: self.first } }
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredStreaks {
-    exact: Option<StoredRun>,
-    near: Option<StoredRun>,
-    near_tier: u8,
-    outcome: (H64, u32, u32, u64),
-    stagnation: (u32, u64, H128),
-    stuck: (u32, u64),
-    category: u8,
-    test: (u32, u64),
-    shell: (u32, u64),
-    text: (u32, u64),
-    exploration: Option<StoredExplored>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredExplored {
-    has_edited: bool,
-    files: u32,
-    turns: u32,
-    last_turn: u64,
-    slice: [u8; 8],
-    first: u64,
-    last_time: i64,
-}
-
-impl StoredStreaks {
-    fn of(streaks: &Streaks) -> Self {
-        let Streaks { outcome, matrix, exploration, .. } = streaks;
-        Self {
-            exact: StoredRun::of(&streaks.exact),
-            near: StoredRun::of(&streaks.near),
-            near_tier: streaks.near_tier,
-            outcome: (pack64(outcome.key), outcome.count, outcome.triggers, outcome.first),
-            stagnation: (matrix.stagnation.count, matrix.stagnation.first, pack128(matrix.stagnation_fingerprint)),
-            stuck: (matrix.stuck.count, matrix.stuck.first),
-            category: matrix.category.number(),
-            test: (streaks.tests.count, streaks.tests.first),
-            shell: (streaks.shell.count, streaks.shell.first),
-            text: (streaks.texts.turns, streaks.texts.turn),
-            exploration: (*exploration != Explored::default()).then_some(StoredExplored {
-                has_edited: exploration.has_edited,
-                files: exploration.files,
-                turns: exploration.turns,
-                last_turn: exploration.last_turn,
-                slice: exploration.slice,
-                first: exploration.first,
-                last_time: exploration.last_time.0,
-            }),
-        }
-    }
-
-    fn into_streaks(self) -> Result<Streaks, StoreError> {
-        Ok(Streaks {
-            exact: self.exact.map_or_else(Run::default, StoredRun::into_run),
-            near: self.near.map_or_else(Run::default, StoredRun::into_run),
-            near_tier: self.near_tier,
-            outcome: OutcomeRun {
-                key: unpack64(self.outcome.0),
-                count: self.outcome.1,
-                triggers: self.outcome.2,
-                first: self.outcome.3,
-            },
-            matrix: Matrix {
-                stagnation: Tally { count: self.stagnation.0, first: self.stagnation.1 },
-                stuck: Tally { count: self.stuck.0, first: self.stuck.1 },
-                stagnation_fingerprint: unpack128(self.stagnation.2),
-                category: Category::from_number(self.category).ok_or_else(|| corrupt("unknown category"))?,
-            },
-            tests: Tally { count: self.test.0, first: self.test.1 },
-            shell: Tally { count: self.shell.0, first: self.shell.1 },
-            texts: Texts { turns: self.text.0, turn: self.text.1, ..Texts::default() },
-            exploration: self.exploration.map_or_else(Explored::default, |explored| Explored {
-                has_edited: explored.has_edited,
-                files: explored.files,
-                turns: explored.turns,
-                last_turn: explored.last_turn,
-                slice: explored.slice,
-                first: explored.first,
-                last_time: EventTime(explored.last_time),
-            }),
-            own_texts: OwnTexts::default(),
-            spent: Spent::default(),
-            score: Score::default(),
-        })
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredEpisode {
-    identity: H64,
-    detector: u8,
-    count: u32,
-    tier: u8,
-    nudges: u32,
-    hits: u32,
-    last_seen: u64,
-    block_until: Option<i64>,
-    level: u8,
-    id: [u8; 16],
-}
-
-impl StoredEpisode {
-    fn of(episode: &Episode) -> Self {
-        Self {
-            identity: pack64(episode.identity),
-            detector: episode.detector.number(),
-            count: episode.count,
-            tier: episode.tier,
-            nudges: episode.nudges,
-            hits: episode.hits_since_nudge,
-            last_seen: episode.last_seen,
-            block_until: episode.block_until.map(|until| until.0),
-            level: episode.level,
-            id: episode.id.0,
-        }
-    }
-
-    fn into_episode(self) -> Result<Episode, StoreError> {
-        Ok(Episode {
-            identity: unpack64(self.identity),
-            detector: detector(self.detector)?,
-            count: self.count,
-            tier: self.tier,
-            nudges: self.nudges,
-            hits_since_nudge: self.hits,
-            last_seen: self.last_seen,
-            block_until: self.block_until.map(EventTime),
-            level: self.level,
-            id: CommandId(self.id),
-            is_control: false,
-        })
-    }
 }
 
 #[cfg(test)]

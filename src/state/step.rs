@@ -13,7 +13,7 @@ use loopwarden_core::{engine::SEPARATOR, event::EventTime};
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{pack64, pack128, unpack64, unpack128};
-use crate::{KeyFamily, StateKey, StoreError, codec, migrate};
+use crate::{KeyFamily, StateKey, StoreError, codec};
 
 pub const PAGE_SLOTS: u16 = 8;
 /// Slots that lie in the head together; divides [`PAGE_SLOTS`]. More would save records where a session has many steps in a commit, and
@@ -85,6 +85,7 @@ struct StoredStep<'a> {
     #[serde(with = "differences")]
     tokens: Cow<'a, [u32]>,
     excerpt: &'a str,
+    evidence: Option<StoredEvidence<'a>>,
 }
 
 /// Sorted numbers as the difference of each to the one before: small numbers are short.
@@ -115,7 +116,7 @@ mod differences {
     }
 }
 
-/// Evidence of a step: since format 2, behind its step.
+/// Evidence of a step, and what it names and shows.
 #[derive(Serialize, Deserialize)]
 struct StoredEvidence<'a> {
     #[serde(with = "differences")]
@@ -130,26 +131,10 @@ struct StoredEvidence<'a> {
     own: Cow<'a, [u32]>,
     news: u8,
     marks: u16,
-}
-
-/// What evidence names and shows: since format 3, behind it.
-#[derive(Serialize, Deserialize, Default)]
-struct StoredFacts<'a> {
     asked: Cow<'a, [u16]>,
     shown: Cow<'a, [u16]>,
     around_numbers: u32,
     facts: u64,
-}
-
-impl<'a> StoredFacts<'a> {
-    fn of(evidence: &'a Evidence) -> Self {
-        Self {
-            asked: Cow::Borrowed(evidence.asked()),
-            shown: Cow::Borrowed(evidence.shown()),
-            around_numbers: evidence.around_numbers,
-            facts: evidence.facts.0,
-        }
-    }
 }
 
 impl<'a> StoredEvidence<'a> {
@@ -162,10 +147,14 @@ impl<'a> StoredEvidence<'a> {
             own: Cow::Borrowed(evidence.own()),
             news: evidence.news,
             marks: evidence.marks.bits(),
+            asked: Cow::Borrowed(evidence.asked()),
+            shown: Cow::Borrowed(evidence.shown()),
+            around_numbers: evidence.around_numbers,
+            facts: evidence.facts.0,
         }
     }
 
-    fn into_evidence(self, facts: &StoredFacts<'_>) -> Evidence {
+    fn into_evidence(self) -> Evidence {
         let [arguments, answer, failure] =
             [self.arguments, self.answer, self.failure].map(|hashes| Sketch::of_hashes(hashes.into_owned()));
         let hashed = Hashed {
@@ -173,13 +162,13 @@ impl<'a> StoredEvidence<'a> {
             values: &self.values,
             answer: answer.view(),
             failure: failure.view(),
-            asked: &facts.asked,
-            shown: &facts.shown,
+            asked: &self.asked,
+            shown: &self.shown,
             own: &self.own,
-            around_numbers: facts.around_numbers,
+            around_numbers: self.around_numbers,
         };
         let mut evidence = Evidence::new(hashed, self.news, Marks::from_bits_retain(self.marks));
-        evidence.facts = Facts(facts.facts);
+        evidence.facts = Facts(self.facts);
         evidence
     }
 }
@@ -204,6 +193,7 @@ impl<'a> StoredStep<'a> {
             event_id: &step.event_id,
             tokens: Cow::Borrowed(&step.tokens.0),
             excerpt: &step.excerpt,
+            evidence: step.evidence.as_ref().map(StoredEvidence::of),
         }
     }
 
@@ -225,16 +215,17 @@ impl<'a> StoredStep<'a> {
             event_id: self.event_id.into(),
             tokens: Signature(self.tokens.into_owned().into_boxed_slice()),
             excerpt: self.excerpt.into(),
+            evidence: self.evidence.map(StoredEvidence::into_evidence),
             ..Step::default()
         };
         (step, self.tool.into())
     }
 }
 
-/// A value that steps are to lie in: its version, and room for what follows.
-pub(super) fn begin(format: u8) -> Vec<u8> {
+/// A value that steps are to lie in: its format, and room for what follows.
+pub(super) fn begin() -> Vec<u8> {
     let mut bytes = Vec::with_capacity(PAGE_BYTES);
-    bytes.push(format);
+    bytes.push(codec::FORMAT);
     bytes
 }
 
@@ -243,7 +234,7 @@ pub(super) fn begin(format: u8) -> Vec<u8> {
 /// # Errors
 /// As [`codec::encode`].
 pub fn encode_page<'a>(steps: impl Iterator<Item = (u16, &'a Step, &'a str)>) -> Result<Vec<u8>, StoreError> {
-    append(begin(migrate::newest(KeyFamily::Page)), steps)
+    append(begin(), steps)
 }
 
 /// Writes the steps of one page behind what is there.
@@ -254,8 +245,6 @@ pub(super) fn append<'a>(
     for (slot, step, tool) in steps {
         bytes.push((slot % PAGE_SLOTS) as u8);
         bytes = codec::append(bytes, &StoredStep::of(step, tool))?;
-        bytes = codec::append(bytes, &step.evidence.as_ref().map(StoredEvidence::of))?;
-        bytes = codec::append(bytes, &step.evidence.as_ref().map(StoredFacts::of))?;
     }
     Ok(bytes)
 }
@@ -268,29 +257,19 @@ pub type FoundStep = (u16, Step, Box<str>);
 /// # Errors
 /// As [`codec::decode`].
 pub fn decode_page(page: u16, bytes: &[u8]) -> Result<Vec<FoundStep>, StoreError> {
-    let version = migrate::version(KeyFamily::Page, bytes)?;
-    read(page, version, bytes.get(1..).unwrap_or_default())
+    read(page, codec::body(KeyFamily::Page.as_str(), bytes)?)
 }
 
-/// Reads the steps of a page, to the last byte. Format 1 has no evidence, format 2 no facts.
-pub(super) fn read(page: u16, version: u8, mut rest: &[u8]) -> Result<Vec<FoundStep>, StoreError> {
+/// Reads the steps of a page, to the last byte.
+pub(super) fn read(page: u16, mut rest: &[u8]) -> Result<Vec<FoundStep>, StoreError> {
     let mut steps = Vec::with_capacity(usize::from(PAGE_SLOTS));
     while let Some((slot, body)) = rest.split_first() {
         let slot = u16::from(*slot);
         if slot >= PAGE_SLOTS || steps.len() >= usize::from(PAGE_SLOTS) {
             return Err(StoreError::Corrupt("page: a slot that is not of it".to_owned()));
         }
-        let (stored, mut after) = codec::take::<StoredStep<'_>>(KeyFamily::Page.as_str(), body)?;
-        let (mut step, tool) = stored.into_step();
-        if version >= 2 {
-            let evidence: Option<StoredEvidence<'_>>;
-            let mut facts: Option<StoredFacts<'_>> = None;
-            (evidence, after) = codec::take(KeyFamily::Page.as_str(), after)?;
-            if version >= 3 {
-                (facts, after) = codec::take(KeyFamily::Page.as_str(), after)?;
-            }
-            step.evidence = evidence.map(|evidence| evidence.into_evidence(&facts.unwrap_or_default()));
-        }
+        let (stored, after) = codec::take::<StoredStep<'_>>(KeyFamily::Page.as_str(), body)?;
+        let (step, tool) = stored.into_step();
         steps.push((page.saturating_mul(PAGE_SLOTS).saturating_add(slot), step, tool));
         rest = after;
     }
@@ -360,7 +339,7 @@ mod tests {
         #[test]
         fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), page in any::<u16>()) {
             if let Some(version) = bytes.first_mut() {
-                *version = *version % 3 + 1;
+                *version = codec::FORMAT;
             }
             let _ = decode_page(page, &bytes);
         }

@@ -6,7 +6,7 @@ use loopwarden_core::engine::{CommandId, InForceStop, StopState, SubjectKey};
 use loopwarden_core::{event::EventTime, identity::Hash64};
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyFamily, StateKey, StoreError, codec, migrate};
+use crate::{KeyFamily, StateKey, StoreError, codec};
 
 /// Where the state of a subject is kept.
 #[must_use]
@@ -63,7 +63,7 @@ pub fn encode(state: &StopState) -> Result<Vec<u8>, StoreError> {
         in_force,
         forgotten_at: state.forgotten_at.0,
     };
-    codec::encode(migrate::newest(KeyFamily::Stop), &stored)
+    codec::encode(&stored)
 }
 
 /// Reads what is known of a subject.
@@ -71,7 +71,7 @@ pub fn encode(state: &StopState) -> Result<Vec<u8>, StoreError> {
 /// # Errors
 /// As [`codec::decode`].
 pub fn decode(bytes: &[u8]) -> Result<StopState, StoreError> {
-    let stored: StoredState = migrate::decode_family(KeyFamily::Stop, bytes)?;
+    let stored: StoredState = codec::decode(KeyFamily::Stop.as_str(), bytes)?;
     let in_force = stored.in_force.map(|stop| InForceStop {
         command_id: CommandId(stop.command_id),
         episode: CommandId(stop.episode),
@@ -120,7 +120,7 @@ mod tests {
         };
         assert_eq!(decode(&encode(&state).unwrap()).unwrap(), state);
         let bytes = [
-            &[1, 10, 3, 14, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1][..],
+            &[b'1', 10, 3, 14, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1][..],
             &[1; 16],
             &[2; 16],
             b"\x05alice\x07runaway\x01\x0e\x12",

@@ -1,8 +1,7 @@
 //! State of the swarm stage. A counter is a small head and one record per pane, so that a report writes the panes it touched and the
 //! head, never the whole counter; a swarm's floor and the number of counters are records of their own.
 //!
-//! The engine's types know nothing of bytes; the private mirrors below are the format. Fields are only ever added with a new
-//! version and a step in `migrate`.
+//! The engine's types know nothing of bytes; the private mirrors below are the format.
 
 use std::{borrow::Cow, ops::ControlFlow};
 
@@ -10,10 +9,10 @@ use loopwarden_core::engine::{CommandId, Contribution, Pane, Period, SEPARATOR, 
 use loopwarden_core::event::{EventTime, TaskId};
 use serde::{Deserialize, Serialize};
 
-use crate::swarm::used::{StoredSpawned, StoredTreeUsed, StoredUsed};
+use crate::swarm::used::{StoredSpawned, StoredUsed};
 use crate::timer::due_bytes;
 use crate::verdict::{StoredRecipe, StoredVerdict};
-use crate::{KeyFamily, StateKey, StateStore, StoreError, codec, migrate};
+use crate::{KeyFamily, StateKey, StateStore, StoreError, codec};
 
 /// A counter as it was read.
 #[derive(Debug)]
@@ -104,6 +103,9 @@ struct StoredCounter<'a> {
     panes_due: Option<i64>,
     verdict_due: Option<i64>,
     seen: i64,
+    life: Option<StoredUsed>,
+    /// Where the panes begin, where they are few: who reads a counter, or drops it, asks for their keys, and searches no range.
+    panes: Option<Vec<i64>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -112,17 +114,19 @@ struct StoredPane<'a> {
     #[serde(borrow)]
     agents: Vec<(Cow<'a, str>, Cow<'a, str>, u32, i64)>,
     further: Option<(u32, i64)>,
+    used: Option<StoredUsed>,
+    spawned: Option<StoredSpawned>,
 }
 
 /// Panes that a head lists; those of a counter with more are looked for where they lie.
 const PANES_LISTED_MAX: usize = 16;
 
-/// Value of a counter's head. Behind what format 1 had, format 2 lists the panes, where they are few: who reads a counter, or drops it,
-/// asks for their keys, and searches no range.
+/// Value of a counter's head.
 ///
 /// # Errors
 /// As [`codec::encode`].
 pub fn encode_head(counter: &SwarmCounter, seen: EventTime) -> Result<Vec<u8>, StoreError> {
+    let is_listed = counter.panes.len() <= PANES_LISTED_MAX;
     let stored = StoredCounter {
         tool: Cow::Borrowed(&counter.tool),
         recipe: counter.recipe.as_ref().map(StoredRecipe::of),
@@ -137,10 +141,10 @@ pub fn encode_head(counter: &SwarmCounter, seen: EventTime) -> Result<Vec<u8>, S
         panes_due: counter.timers.due(TimerKind::Panes).map(|due| due.0),
         verdict_due: counter.timers.due(TimerKind::SwarmVerdicts).map(|due| due.0),
         seen: seen.0,
+        life: counter.life.as_ref().map(StoredUsed::of),
+        panes: is_listed.then(|| counter.panes.keys().map(|start| start.0).collect()),
     };
-    let is_listed = counter.panes.len() <= PANES_LISTED_MAX;
-    let listed: Option<Vec<i64>> = is_listed.then(|| counter.panes.keys().map(|start| start.0).collect());
-    codec::append(codec::encode(migrate::newest(KeyFamily::SwarmCounter), &stored)?, &listed)
+    codec::encode(&stored)
 }
 
 /// Reads a head: a counter without its panes.
@@ -153,18 +157,13 @@ pub fn decode_head(bytes: &[u8]) -> Result<LoadedCounter, StoreError> {
 
 /// The same with where its panes begin; `None` where the head does not list them.
 fn take_head(bytes: &[u8]) -> Result<(LoadedCounter, Option<Vec<EventTime>>), StoreError> {
-    let family = KeyFamily::SwarmCounter;
-    let version = migrate::version(family, bytes)?;
-    let (stored, rest) = codec::take::<StoredCounter<'_>>(family.as_str(), bytes.get(1..).unwrap_or_default())?;
-    let (listed, rest) = if version >= 2 { codec::take::<Option<Vec<i64>>>(family.as_str(), rest)? } else { (None, rest) };
-    if !rest.is_empty() {
-        return Err(too_many(family, rest));
-    }
+    let stored: StoredCounter<'_> = codec::decode(KeyFamily::SwarmCounter.as_str(), bytes)?;
     let period = |(start, epoch, seq, step, episode)| (start, Period { epoch, seq, step, episode: CommandId(episode) });
     let counter = SwarmCounter {
         tool: stored.tool.into_owned(),
         recipe: stored.recipe.map(StoredRecipe::into_recipe),
         panes: std::collections::BTreeMap::new(),
+        life: stored.life.map(StoredUsed::into_used),
         floor: stored.floor.map(EventTime),
         periods: stored.periods.into_iter().map(period).collect(),
         verdicts: stored.verdicts.into_iter().map(StoredVerdict::into_verdict).collect::<Result<_, _>>()?,
@@ -174,7 +173,7 @@ fn take_head(bytes: &[u8]) -> Result<(LoadedCounter, Option<Vec<EventTime>>), St
             (TimerKind::SwarmVerdicts, stored.verdict_due.map(EventTime)),
         ]),
     };
-    let listed = listed.map(|panes| panes.into_iter().map(EventTime).collect());
+    let listed = stored.panes.map(|panes| panes.into_iter().map(EventTime).collect());
     Ok((LoadedCounter { counter, seen: EventTime(stored.seen) }, listed))
 }
 
@@ -189,56 +188,25 @@ pub fn encode_pane(start: EventTime, pane: &Pane) -> Result<Vec<u8>, StoreError>
     let stored = StoredPane {
         agents: agents.collect(),
         further: (pane.further_calls > 0).then(|| (pane.further_calls, pane.further_last.0.wrapping_sub(start.0))),
+        used: pane.used.as_ref().map(StoredUsed::of),
+        spawned: pane.spawned.as_ref().map(StoredSpawned::of),
     };
-    let format = match (&pane.spawned, &pane.used) {
-        (None, None) => return codec::encode(PANE_OF_CALLS, &stored),
-        (None, Some(used)) if !StoredUsed::is_of_tree(used) => PANE_OF_BUDGET,
-        _ => migrate::newest(KeyFamily::SwarmPane),
-    };
-    let bytes = codec::encode(format, &stored)?;
-    if format == PANE_OF_BUDGET {
-        return match &pane.used {
-            Some(used) => codec::append(bytes, &StoredUsed::of(used)),
-            None => Ok(bytes),
-        };
-    }
-    let of_tree = (pane.used.as_ref().map(StoredTreeUsed::of), pane.spawned.as_ref().map(StoredSpawned::of));
-    codec::append(bytes, &of_tree)
+    codec::encode(&stored)
 }
-
-/// Format of a pane that holds calls alone: without budgets a program before them reads it.
-const PANE_OF_CALLS: u8 = 1;
-/// Format of a pane of a budget: without trees a program before them reads it.
-const PANE_OF_BUDGET: u8 = 2;
 
 /// Reads a pane that begins at `start`.
 ///
 /// # Errors
 /// As [`codec::decode`].
 pub fn decode_pane(start: EventTime, bytes: &[u8]) -> Result<Pane, StoreError> {
-    let family = KeyFamily::SwarmPane;
-    let version = migrate::version(family, bytes)?;
-    let (stored, rest) = codec::take::<StoredPane<'_>>(family.as_str(), bytes.get(1..).unwrap_or_default())?;
-    let (used, spawned, rest) = match version {
-        PANE_OF_CALLS => (None, None, rest),
-        PANE_OF_BUDGET => {
-            let (used, rest) = codec::take::<StoredUsed>(family.as_str(), rest)?;
-            (Some(used.into_used()), None, rest)
-        }
-        _ => {
-            let ((used, spawned), rest) = codec::take::<(Option<StoredTreeUsed>, Option<StoredSpawned>)>(family.as_str(), rest)?;
-            (used.map(StoredTreeUsed::into_used), spawned.map(StoredSpawned::into_spawned), rest)
-        }
-    };
-    if !rest.is_empty() {
-        return Err(too_many(family, rest));
-    }
+    let stored: StoredPane<'_> = codec::decode(KeyFamily::SwarmPane.as_str(), bytes)?;
     let time = |after: i64| EventTime(start.0.wrapping_add(after));
     let agents = stored.agents.into_iter();
     let agents = agents.map(|(session, agent, calls, after)| {
         ((session.into_owned(), agent.into_owned()), Contribution { calls, last: time(after) })
     });
     let (further_calls, further_last) = stored.further.map_or((0, EventTime::default()), |(calls, after)| (calls, time(after)));
+    let (used, spawned) = (stored.used.map(StoredUsed::into_used), stored.spawned.map(StoredSpawned::into_spawned));
     Ok(Pane { agents: agents.collect(), further_calls, further_last, used, spawned })
 }
 
@@ -308,7 +276,7 @@ fn start_of(bytes: [u8; 8]) -> EventTime {
 /// As [`codec::encode`].
 pub fn encode_floor(floor: &Floor) -> Result<Vec<u8>, StoreError> {
     let stored = (floor.time.0, floor.due.map(|due| due.0), floor.seen.0);
-    codec::encode(migrate::newest(KeyFamily::Swarm), &stored)
+    codec::encode(&stored)
 }
 
 /// Reads a swarm's floor.
@@ -316,51 +284,25 @@ pub fn encode_floor(floor: &Floor) -> Result<Vec<u8>, StoreError> {
 /// # Errors
 /// As [`codec::decode`].
 pub fn decode_floor(bytes: &[u8]) -> Result<Floor, StoreError> {
-    let (time, due, seen) = migrate::decode_family::<(i64, Option<i64>, i64)>(KeyFamily::Swarm, bytes)?;
+    let (time, due, seen) = codec::decode::<(i64, Option<i64>, i64)>(KeyFamily::Swarm.as_str(), bytes)?;
     Ok(Floor { time: EventTime(time), due: due.map(EventTime), seen: EventTime(seen) })
 }
 
-/// Value of two numbers: how many counters of each kind but budgets; in the session stage how many sessions, and blocks in force.
+/// Value of how many there are: counters by [`CounterKind`]; in the session stage sessions, and blocks in force.
 ///
 /// # Errors
 /// As [`codec::encode`].
-pub fn encode_counts(counts: [u64; 2]) -> Result<Vec<u8>, StoreError> {
-    codec::encode(migrate::newest(KeyFamily::Swarm), &counts)
+pub fn encode_counts(counts: &[u64]) -> Result<Vec<u8>, StoreError> {
+    codec::encode(counts)
 }
 
 /// Reads them.
 ///
 /// # Errors
-/// As [`codec::decode`].
-pub fn decode_counts(bytes: &[u8]) -> Result<[u64; 2], StoreError> {
-    migrate::decode_family(KeyFamily::Swarm, bytes)
-}
-
-/// Value of the number of counters, by [`CounterKind`]. That of budgets stands behind the others where there are any: who has none writes
-/// what programs before them read.
-///
-/// # Errors
-/// As [`codec::encode`].
-pub fn encode_counters(counts: [u64; CounterKind::COUNT]) -> Result<Vec<u8>, StoreError> {
-    let [swarm, fleet, budget] = counts;
-    let counted = encode_counts([swarm, fleet])?;
-    if budget == 0 { Ok(counted) } else { codec::append(counted, &budget) }
-}
-
-/// Reads the number of counters.
-///
-/// # Errors
-/// As [`codec::decode`].
-pub fn decode_counters(bytes: &[u8]) -> Result<[u64; CounterKind::COUNT], StoreError> {
-    let family = KeyFamily::Swarm;
-    migrate::version(family, bytes)?;
-    let ([swarm, fleet], rest) = codec::take::<[u64; 2]>(family.as_str(), bytes.get(1..).unwrap_or_default())?;
-    let (budget, rest) = if rest.is_empty() { (0, rest) } else { codec::take::<u64>(family.as_str(), rest)? };
-    if rest.is_empty() { Ok([swarm, fleet, budget]) } else { Err(too_many(family, rest)) }
-}
-
-fn too_many(family: KeyFamily, rest: &[u8]) -> StoreError {
-    StoreError::Corrupt(format!("{}: {} bytes too many", family.as_str(), rest.len()))
+/// As [`codec::decode`]; also for another number of them.
+pub fn decode_counts<const N: usize>(bytes: &[u8]) -> Result<[u64; N], StoreError> {
+    let counts: Vec<u64> = codec::decode(KeyFamily::Swarm.as_str(), bytes)?;
+    counts.try_into().map_err(|_| StoreError::Corrupt(format!("{}: other counts", KeyFamily::Swarm.as_str())))
 }
 
 pub(crate) mod used;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use loopwarden_core::{event::EventTime, limits::TENANTS_COUNTED_MAX};
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyFamily, StateKey, StoreError, codec, migrate};
+use crate::{KeyFamily, StateKey, StoreError, codec};
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -62,7 +62,7 @@ impl TenantMinute {
     /// # Errors
     /// As [`codec::encode`].
     pub fn encode(&self) -> Result<Vec<u8>, StoreError> {
-        codec::encode(migrate::newest(KeyFamily::Tenants), self)
+        codec::encode(self)
     }
 
     /// Reads it.
@@ -70,7 +70,7 @@ impl TenantMinute {
     /// # Errors
     /// As [`codec::decode`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        migrate::decode_family(KeyFamily::Tenants, bytes)
+        codec::decode(KeyFamily::Tenants.as_str(), bytes)
     }
 }
 

@@ -443,7 +443,7 @@ fn a_budget_is_exceeded_by_no_more_than_what_is_on_its_way() {
 /// Counters of each kind that the task of the swarm stage keeps.
 fn counters(world: &TestWorld) -> [u64; 3] {
     let counts = world.store_of(swarm_task(0)).get(swarm_task(0), &swarm::counts_key()).unwrap().unwrap();
-    swarm::decode_counters(&counts).unwrap()
+    swarm::decode_counts(&counts).unwrap()
 }
 
 /// Puts what a group used into `swarm-counts`, as a lane would.
@@ -451,7 +451,7 @@ fn used(world: &TestWorld, tenant: &str, agent: &str, used: Used) {
     let group = Group::new(GroupKind::Agent, agent);
     let key = report_key(&SwarmCallKey::Budget { tenant: tenant.to_owned(), budget: "b0".to_owned(), per: Per::Day, group });
     let start = Per::Day.window_of(used.last);
-    let report = SwarmRecord::Report(SwarmReport::of_use(used.last, UsedWindow { start, used }));
+    let report = SwarmRecord::Report(SwarmReport::of_use(used.last, UsedWindow { start: Some(start), used }));
     world.broker.append(swarm_task(0), Some(&key), Some(&report.encode().unwrap()), used.last.0);
 }
 

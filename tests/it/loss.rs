@@ -162,24 +162,24 @@ fn expired_group_offsets_need_nobody() {
 }
 
 #[test]
-fn state_of_a_newer_format_is_refused_and_not_wiped() {
+fn state_of_another_format_is_refused_and_not_wiped() {
     let mut world = stopped();
     let mut store = world.processes[0].store.clone();
     let bytes = store.get(session_task(0), &StateKey::position()).unwrap().unwrap();
-    let position = Position { codec: 99, ..Position::decode(&bytes).unwrap() };
-    let value = Some(position.encode_for_store().unwrap());
+    let position = Position::decode(&bytes).unwrap();
+    let newer = |bytes: Vec<u8>| Some([b"2", &bytes[1..]].concat());
+    let value = newer(position.encode_for_store().unwrap());
     store.commit(vec![loopwarden::store::Change { task: session_task(0), key: StateKey::position(), value }]).unwrap();
     world.restarts = false;
     let before = store.memory.len();
     let exit = exit_after(world);
-    assert!(matches!(&exit, Exit::Store(loopwarden::store::StoreError::NewerFormat(_))), "{exit}");
+    assert!(matches!(&exit, Exit::Store(loopwarden::store::StoreError::OtherFormat(_))), "{exit}");
     assert_eq!(store.memory.len(), before);
 
     // The same where the disk is lost, and only the changelog knows.
     let mut world = stopped();
     world.processes[0].store = TestStore::default();
     let task = session_task(0);
-    let newer = Position { codec: 99, ..position };
     let mut log = world.broker.open("newer", 0);
     while !matches!(log.poll(Duration::ZERO, &mut |_, _| Flow::Stop), Ok(LogEvent::Assigned(tasks)) if log.assign(&tasks).is_ok())
     {
@@ -188,14 +188,14 @@ fn state_of_a_newer_format_is_refused_and_not_wiped() {
     log.stage(Output {
         destination: Destination::Changelog(task),
         key: StateKey::position().to_changelog(),
-        value: Some(newer.encode_for_changelog().unwrap()),
+        value: newer(position.encode_for_changelog().unwrap()),
         headers: Headers::default(),
         timestamp_ms: 0,
     });
-    assert!(matches!(log.commit(&[(task, newer.next_offset)]), CommitOutcome::Committed { .. }));
+    assert!(matches!(log.commit(&[(task, position.next_offset)]), CommitOutcome::Committed { .. }));
     log.close(true).unwrap();
     let exit = exit_after(world);
-    assert!(matches!(&exit, Exit::Store(loopwarden::store::StoreError::NewerFormat(_))), "{exit}");
+    assert!(matches!(&exit, Exit::Store(loopwarden::store::StoreError::OtherFormat(_))), "{exit}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ const SLACK_PERCENT: usize = 3;
 /// Lines of each folder of `src` that is a crate, without tests.
 const LINES: [(&str, usize); 16] = [
     ("ask", 457),
-    ("core", 21_196),
+    ("core", 21_110),
     ("guard", 2_771),
     ("hook", 399),
     ("kafka", 5_314),
@@ -26,7 +26,7 @@ const LINES: [(&str, usize); 16] = [
     ("mcp_http", 462),
     ("settings", 3_517),
     ("sources", 8_185),
-    ("state", 4_060),
+    ("state", 3_600),
     ("token", 884),
     ("webhook", 1_696),
 ];

@@ -355,7 +355,7 @@ fn a_directory_of_a_newer_program_is_refused() {
     batch.put(Area::Meta, b"owner", &record);
     store.write(batch).unwrap();
     drop(store);
-    assert!(matches!(RocksStore::open(dir.path(), &options(), &owner()), Err(StoreError::NewerFormat(_))));
+    assert!(matches!(RocksStore::open(dir.path(), &options(), &owner()), Err(StoreError::OtherFormat(_))));
 }
 
 #[test]

@@ -335,7 +335,7 @@ fn distinct_fingerprints_do_not_grow_the_state_past_its_limit() {
     assert_eq!(records(&store, task, KeyFamily::SwarmSeen).len(), KEYS_MAX);
     assert_eq!(records(&store, task, KeyFamily::Timer).len(), KEYS_MAX + 1, "a timer each, and one for what was told");
     let counts = store.get(task, &swarm::counts_key()).unwrap().unwrap();
-    assert_eq!(swarm::decode_counters(&counts).unwrap(), [KEYS_MAX as u64, 0, 0]);
+    assert_eq!(swarm::decode_counts(&counts).unwrap(), [KEYS_MAX as u64, 0, 0]);
     assert_eq!(stats(&world).limit_swarm_keys, (KEYS + 1 - KEYS_MAX) as u64);
     assert!(counters.contains_key(&report_key(&key("w", u128::MAX))), "what was told is still known");
     assert!(counters.contains_key(&report_key(&key("w", KEYS as u128 - 1))), "the last seen stays");
@@ -559,7 +559,7 @@ fn a_quiet_swarm_leaves_nothing_behind() {
     ] {
         assert_eq!(records(store, task, family).len(), left, "{family:?}");
     }
-    assert_eq!(swarm::decode_counters(&store.get(task, &swarm::counts_key()).unwrap().unwrap()).unwrap(), [1, 0, 0]);
+    assert_eq!(swarm::decode_counts(&store.get(task, &swarm::counts_key()).unwrap().unwrap()).unwrap(), [1, 0, 0]);
     let rows = world.broker.committed(MemoryTopic::State);
     let last: BTreeMap<_, _> = rows.into_iter().map(|row| (row.key.unwrap(), row.value)).collect();
     assert!(!last.is_empty() && last.values().all(Option::is_none), "every row has ended");
@@ -668,7 +668,7 @@ fn what_is_no_report_becomes_a_dead_letter_and_the_next_report_counts() {
     let good = report_key(&key("w", 1));
     let report_of_none = SwarmRecord::Reset(EventTime(1)).encode().unwrap();
     for (key, value) in [
-        (Some(&good[..]), Some(&b"\x01\xff\xff\xff\xff\xff"[..])),
+        (Some(&good[..]), Some(&b"1\xff\xff\xff\xff\xff"[..])),
         (Some(&good[..]), None),
         (None, Some(&report_of_none[..])),
         (Some(&b"\x1f\x1f"[..]), Some(&report_of_none[..])),
@@ -688,7 +688,7 @@ fn a_report_of_a_newer_program_stops_this_one() {
     let mut world = direct("");
     world.restarts = false;
     world.start("a", 1);
-    world.broker.append(swarm_task(0), Some(&report_key(&key("w", 1))), Some(b"\x04whatever"), START_MS);
+    world.broker.append(swarm_task(0), Some(&report_key(&key("w", 1))), Some(b"2whatever"), START_MS);
     world.settle();
     assert!(world.exits.iter().any(|exit| exit.to_string().starts_with("E0402")), "{:?}", world.exits);
 }

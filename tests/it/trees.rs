@@ -205,6 +205,7 @@ fn sums(world: &TestWorld) -> BTreeMap<(Vec<u8>, i64), String> {
         let store = world.store_of(task);
         for key in records(store, task, KeyFamily::SwarmCounter).into_keys() {
             let counter = swarm::load(store, task, &key).unwrap().unwrap().counter;
+            sums.insert((key.clone(), i64::MIN), format!("{:?}", counter.life));
             sums.extend(counter.panes.into_iter().map(|(start, pane)| ((key.clone(), start.0), format!("{pane:?}"))));
         }
     }

@@ -1,17 +1,21 @@
-//! State as an earlier program wrote it: this one writes the same bytes as long as the format has the same number, and goes on from
-//! them as from its own.
+//! State as it was kept: this program writes the same bytes as long as the format has the same number, and goes on from them as from its own.
+//! State of another format it refuses.
 //!
-//! Each folder of `tests/golden/state` is a format: an input, and the state after its first part, key by key. A change of the format is a
-//! new number (`store::migrate`) and a new folder beside the old one. A change of what the engine decides, or of what it says, is none,
-//! but it changes what lies in the state: `LOOPWARDEN_WRITE_GOLDEN=1` writes the newest folder anew.
+//! `tests/golden/state/format-1` is an input, and the state after its first part, key by key. A change of the format is a new number
+//! (`store::codec::FORMAT`) and a new folder beside the old one. A change of what the engine decides, or of what it says, is none, but it
+//! changes what lies in the state: `LOOPWARDEN_WRITE_GOLDEN=1` writes the folder anew. `unreleased` is the state that a program from before the
+//! first release has left.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use loopwarden::event::{Stage, TaskId, partition_of};
-use loopwarden::store::{Change, KeyFamily, Position, ScanFlow, StateKey, StateStore, migrate, state_hash};
-use loopwarden::{log::Partitions, task::CommitTrigger};
+use loopwarden::event::{EventTime, Stage, TaskId, partition_of};
+use loopwarden::log::Partitions;
+use loopwarden::store::{
+    Change, KeyFamily, Position, ScanFlow, StateKey, StateStore, StoreError, session, state_hash, step, swarm,
+};
+use loopwarden::task::{CommitTrigger, Exit};
 use loopwarden_sim::MemoryConfig;
 use serde_json::{Value, json};
 
@@ -30,8 +34,10 @@ struct Kept {
     state: State,
 }
 
-fn folder(format: u8) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/state/format-{format}"))
+const NEWEST: &str = "format-1";
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/state").join(name)
 }
 
 fn lines(path: &Path) -> Vec<Value> {
@@ -59,30 +65,31 @@ fn task(name: &Value) -> TaskId {
 }
 
 impl Kept {
-    fn read(format: u8) -> Self {
-        let folder = folder(format);
+    fn read() -> Self {
         let fed = |line: &Value| {
             let value = line["value"].as_str().map(|value| value.as_bytes().to_vec());
             (line["key"].as_str().unwrap().to_owned(), value, line["timestamp_ms"].as_i64().unwrap())
         };
-        let record = |line: &Value| {
-            let family = KeyFamily::ALL.into_iter().find(|family| family.as_str() == line["family"]).unwrap();
-            ((task(&line["task"]), StateKey::new(family, bytes(&line["key"]))), bytes(&line["value"]))
-        };
-        Self {
-            input: lines(&folder.join("input.ndjson")).iter().map(fed).collect(),
-            state: lines(&folder.join("state.ndjson")).iter().map(record).collect(),
-        }
+        Self { input: lines(&folder(NEWEST).join("input.ndjson")).iter().map(fed).collect(), state: kept_state(NEWEST) }
     }
 
-    fn write(&self, format: u8) {
-        let folder = folder(format);
+    fn write(&self) {
+        let folder = folder(NEWEST);
         fs::create_dir_all(&folder).unwrap();
         let fed = |(key, value, timestamp_ms): &Fed| json!({ "key": key, "value": value.as_deref().map(String::from_utf8_lossy), "timestamp_ms": timestamp_ms });
         let record = |((task, key), value): (&(TaskId, StateKey), &Vec<u8>)| json!({ "task": task.to_string(), "family": key.family.as_str(), "key": hex(&key.bytes), "value": hex(value) });
         fs::write(folder.join("input.ndjson"), text_of(self.input.iter().map(fed))).unwrap();
         fs::write(folder.join("state.ndjson"), text_of(self.state.iter().map(record))).unwrap();
     }
+}
+
+/// The state of a folder.
+fn kept_state(name: &str) -> State {
+    let record = |line: &Value| {
+        let family = KeyFamily::ALL.into_iter().find(|family| family.as_str() == line["family"]).unwrap();
+        ((task(&line["task"]), StateKey::new(family, bytes(&line["key"]))), bytes(&line["value"]))
+    };
+    lines(&folder(name).join("state.ndjson")).iter().map(record).collect()
 }
 
 fn world() -> TestWorld {
@@ -123,15 +130,14 @@ fn position((_, key): &(TaskId, StateKey), value: &[u8]) -> Option<Position> {
 }
 
 #[test]
-fn the_newest_format_is_written_as_it_was_kept() {
-    let newest = KeyFamily::ALL.map(migrate::newest).into_iter().max().unwrap();
+fn the_format_is_written_as_it_was_kept() {
     let mut world = world();
     if std::env::var_os("LOOPWARDEN_WRITE_GOLDEN").is_some() {
         let input = fleet(44, EVENTS);
         feed(&mut world, &input[..BEFORE]);
-        return Kept { input, state: state(&world) }.write(newest);
+        return Kept { input, state: state(&world) }.write();
     }
-    let kept = Kept::read(newest);
+    let kept = Kept::read();
     // The note of a growth is there only while one goes on, counts of tenants only where a policy limits them, stops only where an operator
     // acts. Tests beside them hold their bytes.
     let is_kept = |family: &KeyFamily| !matches!(family, KeyFamily::Growth | KeyFamily::Tenants | KeyFamily::Stop);
@@ -140,7 +146,7 @@ fn the_newest_format_is_written_as_it_was_kept() {
     }
     feed(&mut world, &kept.input[..BEFORE]);
     let state = state(&world);
-    assert!(state.keys().eq(kept.state.keys()), "other keys than in {}", folder(newest).display());
+    assert!(state.keys().eq(kept.state.keys()), "other keys than in {}", folder(NEWEST).display());
     for ((at, ours), theirs) in state.iter().zip(kept.state.values()) {
         let is_same = match (position(at, ours), position(at, theirs)) {
             (Some(ours), Some(theirs)) => ours == theirs && ours.encode_for_store() == theirs.encode_for_store(),
@@ -151,10 +157,10 @@ fn the_newest_format_is_written_as_it_was_kept() {
 }
 
 #[test]
-fn a_program_goes_on_from_the_state_of_the_newest_format_as_from_its_own() {
-    let kept = Kept::read(KeyFamily::ALL.map(migrate::newest).into_iter().max().unwrap());
+fn a_program_goes_on_from_the_state_that_was_kept_as_from_its_own() {
+    let kept = Kept::read();
     let [ours, theirs] = [false, true].map(|is_kept| {
-        let world = gone_on(&kept, is_kept, &[]);
+        let world = gone_on(&kept, is_kept);
         let families: Vec<KeyFamily> = KeyFamily::ALL.into_iter().filter(|family| *family != KeyFamily::Tenants).collect();
         let hashes = world.tasks.iter().map(|task| state_hash(world.store_of(*task), *task, &families).unwrap());
         (outputs_by_task(&world.broker), hashes.collect::<Vec<_>>())
@@ -162,22 +168,37 @@ fn a_program_goes_on_from_the_state_of_the_newest_format_as_from_its_own() {
     assert_eq!(ours, theirs);
 }
 
-/// An older program judged by rules that are gone. What it counted and said by them is its own; once a reset has made an agent forget that, the
-/// same is said of it as where this program has seen it all.
 #[test]
-fn a_program_goes_on_from_the_state_of_every_format_and_says_the_same_after_a_reset() {
-    let newest = KeyFamily::ALL.map(migrate::newest).into_iter().max().unwrap();
-    for format in 1..=newest {
-        let kept = Kept::read(format);
-        let resets = resets(&kept.input[..BEFORE]);
-        let [ours, theirs] = [false, true].map(|is_kept| said_of_agents(&gone_on(&kept, is_kept, &resets), &resets));
-        assert!(ours.len() > 20, "format {format}: little is said: {}", ours.len());
-        assert_eq!(ours, theirs, "format {format}");
+fn state_of_before_the_first_release_is_refused_untouched_and_named() {
+    let mut world = world();
+    world.restarts = false;
+    world.kill(0);
+    let mut store = TestStore::default();
+    let changes = kept_state("unreleased").into_iter().map(|((task, key), value)| Change { task, key, value: Some(value) });
+    store.commit(changes.collect()).unwrap();
+    let before = store.memory.len();
+    world.processes[0].store = store.clone();
+    world.restart(0);
+    world.settle();
+    let refused =
+        |exit: &Exit| matches!(exit, Exit::Store(StoreError::OtherFormat(why)) if why.starts_with("position has format 0.1, "));
+    assert!(!world.exits.is_empty() && world.exits.iter().all(refused), "{:?}", world.exits);
+    assert_eq!(store.memory.len(), before);
+    // Each of its values is refused by itself, wherever it is met.
+    for ((_, key), value) in kept_state("unreleased") {
+        let refused = match key.family {
+            KeyFamily::Head => session::decode_head(&value).err(),
+            KeyFamily::SwarmCounter => swarm::decode_head(&value).err(),
+            KeyFamily::SwarmPane => swarm::decode_pane(EventTime(0), &value).err(),
+            KeyFamily::Page => step::decode_page(0, &value).err(),
+            _ => continue,
+        };
+        assert!(matches!(&refused, Some(StoreError::OtherFormat(_))), "{}: {refused:?}", key.family.as_str());
     }
 }
 
 /// A world that has seen the first part of an input, was killed, and went on with the second: with its own state, or with the one that was kept.
-fn gone_on(kept: &Kept, is_kept: bool, between: &[Fed]) -> TestWorld {
+fn gone_on(kept: &Kept, is_kept: bool) -> TestWorld {
     let mut world = world();
     feed(&mut world, &kept.input[..BEFORE]);
     let said: usize = outputs_by_task(&world.broker).values().map(Vec::len).sum();
@@ -186,34 +207,10 @@ fn gone_on(kept: &Kept, is_kept: bool, between: &[Fed]) -> TestWorld {
         world.processes[0].store = with_state(&world, &kept.state);
     }
     world.restart(0);
-    feed(&mut world, between);
     feed(&mut world, &kept.input[BEFORE..]);
     let said_then = outputs_by_task(&world.broker).values().map(Vec::len).sum::<usize>() - said;
     assert!(said_then > 20, "the second part says little: {said_then} after {said}");
     world
-}
-
-/// A reset of each session of an input, at the time of its last record.
-fn resets(input: &[Fed]) -> Vec<Fed> {
-    let last = input.last().unwrap().2;
-    let sessions: BTreeSet<&String> = input.iter().map(|(session, ..)| session).collect();
-    let reset = |session: &String| {
-        let event =
-            json!({ "id": format!("reset {session}"), "kind": "reset", "scope": "session", "session_id": session, "time": last });
-        (session.clone(), Some(event.to_string().into_bytes()), last)
-    };
-    sessions.into_iter().map(reset).collect()
-}
-
-/// Commands about agents that came after the resets: whom, what, why.
-fn said_of_agents(world: &TestWorld, resets: &[Fed]) -> Vec<String> {
-    let outputs = outputs_by_task(&world.broker);
-    let of_agents = outputs.iter().filter(|(task, _)| task.starts_with("session/")).flat_map(|(_, seen)| seen);
-    let later = of_agents.filter(|seen| seen.timestamp_ms > resets[0].2);
-    let commands = later.filter_map(|seen| serde_json::from_slice::<Value>(seen.value.as_deref()?).ok());
-    let text =
-        |command: Value| format!("{} {} {} {}", command["session_id"], command["scope"], command["action"], command["reason"]);
-    commands.filter(|command| command["action"].is_string()).map(text).collect()
 }
 
 /// A disk with the state that was kept, but where the world's log stands.

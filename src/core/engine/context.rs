@@ -52,7 +52,6 @@ impl Context<'_> {
             subject: self.subject.clone(),
             epoch,
             seq,
-            cause: &self.event.id,
             issued_at: self.issued_at(),
             trigger: self.place.trigger(self.event, self.time),
         }

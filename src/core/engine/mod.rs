@@ -53,7 +53,7 @@ pub use stop::{InForceStop, StopEffects, StopState};
 pub use subject::{Group, GroupKind, SEPARATOR, SubjectKey, joined};
 pub use swarm::{
     Contribution, Pane, Panes, Period, SeenBrief, Spawned, SpawnedWindow, SwarmCounter, SwarmEngine, SwarmEntry, SwarmInput,
-    SwarmReport, SwarmSums, UsedWindow, WHOLE_LIFE,
+    SwarmReport, SwarmSums, UsedWindow,
 };
 pub use timer::{TimerChange, TimerKind, TimerTable};
 pub use tree::{Tree, trees_of};

@@ -166,7 +166,6 @@ impl StopState {
             subject: SubjectKey::of_event(event),
             epoch: self.epoch,
             seq: self.seq,
-            cause: &event.id,
             issued_at: now,
             trigger: place.trigger(event, event.time),
         }

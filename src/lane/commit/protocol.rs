@@ -157,7 +157,6 @@ impl Lane {
             if let Some(task) = tasks.get_mut(*id) {
                 task.changes(*id, &mut changes)?;
                 owner.clone_into(&mut task.now.owner);
-                task.now.codec = NEWEST_FORMAT;
             }
         }
         if !keeps_changelog {
@@ -330,9 +329,6 @@ impl Lane {
         }
     }
 }
-
-/// Newest value format of any family.
-const NEWEST_FORMAT: u16 = 1;
 
 /// Counts and logs what became visible.
 fn tell(overlay: &Overlay, stats: &mut Stats, wall_ms: i64) {

@@ -110,8 +110,7 @@ impl Seen {
     fn load(&mut self, store: &dyn StateStore, task: TaskId) -> Result<&mut [u64; CounterKind::COUNT], StoreError> {
         if self.counts.is_none() {
             let stored = store.get(task, &swarm::counts_key())?;
-            self.counts =
-                Versioned::new(Some(stored.map_or(Ok([0; CounterKind::COUNT]), |bytes| swarm::decode_counters(&bytes))?));
+            self.counts = Versioned::new(Some(stored.map_or(Ok([0; CounterKind::COUNT]), |bytes| swarm::decode_counts(&bytes))?));
         }
         Ok(self.counts.get_or_insert([0; CounterKind::COUNT]))
     }
@@ -217,7 +216,7 @@ impl Uncommitted for Seen {
         if let Some(counts) = *self.counts
             && self.counts.is_changed()
         {
-            out.push(Change { task, key: swarm::counts_key(), value: Some(swarm::encode_counters(counts)?) });
+            out.push(Change { task, key: swarm::counts_key(), value: Some(swarm::encode_counts(&counts)?) });
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use loopwarden_core::event::TaskId;
 use loopwarden_core::limits::{RESTORE_BATCH_BYTES, RESTORE_FLUSH_BYTES};
 use loopwarden_log::Flow;
-use loopwarden_state::{Change, Growth, KeyFamily, LoadBatch, Position, StateKey, StateStore, StoreError, migrate};
+use loopwarden_state::{Change, Growth, KeyFamily, LoadBatch, Position, StateKey, StateStore, StoreError};
 
 /// Loads one task.
 pub(crate) struct Loader {
@@ -41,10 +41,9 @@ impl Loader {
     /// The Position that the store has.
     ///
     /// # Errors
-    /// The store failed, or its state is of a newer program.
+    /// The store failed, or its state has another format (rule R2): values that look alike may mean something else.
     pub(crate) fn stored(&self) -> Result<Option<Position>, StoreError> {
-        let position = self.store.get(self.id, &StateKey::position())?.map(|bytes| Position::decode(&bytes)).transpose()?;
-        position.map(|position| known(self.id, position)).transpose()
+        self.store.get(self.id, &StateKey::position())?.map(|bytes| Position::decode(&bytes)).transpose()
     }
 
     /// The growth of the input that has moved a part of the task's sessions, and maybe not all.
@@ -72,12 +71,12 @@ impl Loader {
     /// Takes one record of the changelog; stops where a batch is full.
     pub(crate) fn take(&mut self, offset: u64, key: &[u8], value: Option<&[u8]>) -> Result<Flow, StoreError> {
         let Some(family) = key.first().and_then(|byte| KeyFamily::from_byte(*byte)) else {
-            return Err(StoreError::NewerFormat(format!("{}: unknown key in the changelog at offset {offset}", self.id)));
+            return Err(StoreError::OtherFormat(format!("{}: unknown key in the changelog at offset {offset}", self.id)));
         };
         self.records += 1;
         self.bytes += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
         if family == KeyFamily::Position {
-            self.position = value.map(|value| known(self.id, Position::decode(value)?)).transpose()?;
+            self.position = value.map(Position::decode).transpose()?;
             return Ok(Flow::Continue);
         }
         self.batch.push(key, value);
@@ -129,16 +128,4 @@ impl Loader {
     fn position_change(&self, position: &Position) -> Result<Change, StoreError> {
         Ok(Change { task: self.id, key: StateKey::position(), value: Some(position.encode_for_store()?) })
     }
-}
-
-/// R2: state of a newer program is not read, from the disk or from the changelog: values that look alike may mean something else.
-fn known(id: TaskId, position: Position) -> Result<Position, StoreError> {
-    let known = KeyFamily::ALL.into_iter().map(migrate::newest).max().unwrap_or_default();
-    if position.codec <= u16::from(known) {
-        return Ok(position);
-    }
-    Err(StoreError::NewerFormat(format!(
-        "{id} has state of format {}, this program knows up to {known}; run the newer version",
-        position.codec
-    )))
 }

@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use loopwarden_core::engine::{SwarmCallKey, SwarmInput, SwarmReport, TimerChange, TimerKind, UsedWindow, WHOLE_LIFE};
+use loopwarden_core::engine::{SwarmCallKey, SwarmInput, SwarmReport, TimerChange, TimerKind};
 use loopwarden_core::event::{EventTime, Reason, Record, RecordOffset, Rejected, TaskId};
 use loopwarden_core::{limits::RESET_COUNTERS, policy::Detector};
 use loopwarden_state::report::{SOURCES_HEADER, Sum, SwarmRecord, decode_sources, is_reset_key, parse_report_key, reset_key_of};
@@ -59,7 +59,7 @@ fn read(key: &[u8], value: Option<&[u8]>) -> Result<Result<Sum, Rejected>, Store
         Ok(SwarmRecord::Reset(time)) if is_reset_key(key) => Ok(Ok(Sum::Reset(time))),
         Ok(SwarmRecord::Reset(_)) => reject(Reason::BadValue, "key"),
         // A newer program of the group wrote it: this one must not go on without it.
-        Err(error @ StoreError::NewerFormat(_)) => Err(error),
+        Err(error @ StoreError::OtherFormat(_)) => Err(error),
         Err(_) => reject(Reason::BadValue, ""),
     }
 }
@@ -132,7 +132,7 @@ impl RecordContext<'_> {
                 self.fire_due(record)
             }
             // A newer program of the group wrote it: this one must not go on without it.
-            Err(error @ StoreError::NewerFormat(_)) => Err(error.into()),
+            Err(error @ StoreError::OtherFormat(_)) => Err(error.into()),
             Err(_) => self.dead_letter(record, &Rejected { reason: Reason::BadValue, field: SOURCES_HEADER.to_owned() }),
         }
     }
@@ -168,8 +168,8 @@ impl RecordContext<'_> {
                 false
             };
             report.entries.retain(|entry| is_in_time(entry.pane, u64::from(entry.calls)));
-            let is_of_life = |window: &UsedWindow| window.start == WHOLE_LIFE;
-            report.used = report.used.filter(|window| is_of_life(window) || is_in_time(window.start, window.used.calls));
+            // A whole life has no start from which it could be late.
+            report.used = report.used.filter(|window| window.start.is_none_or(|start| is_in_time(start, window.used.calls)));
             report.spawned = report.spawned.filter(|window| is_in_time(window.start, 0));
             self.work.overlay.stats.swarm_late += late;
             self.work.overlay.stats.limit_swarm_lag += lagging;
@@ -307,8 +307,8 @@ impl RecordContext<'_> {
         let touched: Vec<EventTime> = match &input {
             SwarmInput::Report(report) => {
                 let of_spawned = report.spawned.as_ref().map(|window| window.start);
-                let starts =
-                    report.entries.iter().map(|entry| entry.pane).chain(report.used.map(|window| window.start)).chain(of_spawned);
+                let of_used = report.used.and_then(|window| window.start);
+                let starts = report.entries.iter().map(|entry| entry.pane).chain(of_used).chain(of_spawned);
                 starts.map(|start| engine.pane_of(of, start)).collect()
             }
             SwarmInput::Reset(_) => entry.counter.panes.keys().copied().collect(),
@@ -317,7 +317,7 @@ impl RecordContext<'_> {
         let is_applied = guarded(|| engine.apply(of, &mut entry.counter, input, effects)).is_ok();
         let counter = &entry.counter;
         // A report that only had calls from before the floor begins no counter.
-        let is_nothing = was.is_none() && counter.panes.is_empty() && counter.periods.is_empty();
+        let is_nothing = was.is_none() && counter.is_empty();
         let now = engine.kept_until(of, counter);
         let is_row = effects.verdicts_changed || (effects.forgotten && had_verdicts);
         let row = is_row.then(|| self.work.encoder.row(&of.subject(), InForce::of_counter(counter), cause.at, self.id)).flatten();
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(reason(b"\x1fw\x1f", Some(&reset)), None);
         assert_eq!(reason(b"\x1fw\x1f", None), Some(Reason::NullValue));
         assert_eq!(reason(b"w", Some(&reset)), Some(Reason::BadValue));
-        assert_eq!(reason(b"\x1fw\x1f", Some(b"\x01nonsense")), Some(Reason::BadValue));
-        assert!(matches!(read(b"\x1fw\x1f", Some(b"\x04")), Err(StoreError::NewerFormat(_))));
+        assert_eq!(reason(b"\x1fw\x1f", Some(b"1\xffnonsense")), Some(Reason::BadValue));
+        assert!(matches!(read(b"\x1fw\x1f", Some(b"2")), Err(StoreError::OtherFormat(_))));
     }
 }

@@ -52,7 +52,7 @@ impl Uncommitted for Census {
             && self.counts.is_changed()
         {
             // Nothing is no record: whether a session that is gone was ever seen by a commit depends on where commits fell.
-            let value = if counts == Counts::default() { None } else { Some(swarm::encode_counts(counts)?) };
+            let value = if counts == Counts::default() { None } else { Some(swarm::encode_counts(&counts)?) };
             out.push(Change { task, key: swarm::counts_key(), value });
         }
         Ok(())

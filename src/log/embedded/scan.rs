@@ -8,7 +8,7 @@ use crate::LogError;
 pub(super) fn fatal(error: StoreError) -> LogError {
     let (code, message) = match error {
         StoreError::Locked(message) => ("E0401", message),
-        StoreError::NewerFormat(message) => ("E0402", message),
+        StoreError::OtherFormat(message) => ("E0402", message),
         StoreError::DiskFull(message) => ("E0403", message),
         StoreError::Corrupt(message) => ("E0404", message),
         StoreError::OtherOwner(message) => ("E0405", message),

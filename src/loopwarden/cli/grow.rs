@@ -144,7 +144,7 @@ impl Work {
             })?;
             if let Some(offset) = unknown {
                 let why = format!("{task}: unknown key in the changelog at offset {offset}; run the newer version");
-                return Err(StoreError::NewerFormat(why).into());
+                return Err(StoreError::OtherFormat(why).into());
             }
             store.load(&mut batch)?;
             batch.clear();

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyFamily, StateKey, StoreError, codec, migrate};
+use crate::{KeyFamily, StateKey, StoreError, codec};
 
 /// From how many partitions to how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ impl Growth {
     /// # Errors
     /// As [`codec::encode`].
     pub fn encode(self) -> Result<Vec<u8>, StoreError> {
-        codec::encode(migrate::newest(KeyFamily::Growth), &self)
+        codec::encode(&self)
     }
 
     /// Reads a note.
@@ -33,6 +33,6 @@ impl Growth {
     /// # Errors
     /// As [`codec::decode`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        migrate::decode_family(KeyFamily::Growth, bytes)
+        codec::decode(KeyFamily::Growth.as_str(), bytes)
     }
 }

@@ -25,7 +25,7 @@ fn sort(what: &str, kind: &ErrorKind, text: &str) -> StoreError {
     }
     // A column family that this program does not know was made by a later one; so was a newer file format.
     if text.contains("Column families not opened") || text.contains("Unknown Footer version") || text.contains("Unsupported") {
-        return StoreError::NewerFormat(message);
+        return StoreError::OtherFormat(message);
     }
     match kind {
         ErrorKind::Corruption => StoreError::Corrupt(message),
@@ -49,7 +49,7 @@ mod tests {
         let checksum = "Corruption: block checksum mismatch";
         assert!(matches!(sort(ErrorKind::Corruption, checksum), StoreError::Corrupt(_)));
         let unknown = "Invalid argument: Column families not opened: later";
-        assert!(matches!(sort(ErrorKind::InvalidArgument, unknown), StoreError::NewerFormat(_)));
+        assert!(matches!(sort(ErrorKind::InvalidArgument, unknown), StoreError::OtherFormat(_)));
         assert_eq!(sort(ErrorKind::IOError, "IO error: x"), StoreError::Io("cannot write: IO error: x".to_owned()));
     }
 }

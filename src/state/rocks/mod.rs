@@ -83,7 +83,7 @@ impl RocksStore {
     /// Opens the database in `dir`, or makes it. RocksDB's own lock keeps a second process out.
     ///
     /// # Errors
-    /// [`StoreError::Locked`], [`StoreError::NewerFormat`], [`StoreError::OtherOwner`], [`StoreError::Corrupt`] and errors of the disk.
+    /// [`StoreError::Locked`], [`StoreError::OtherFormat`], [`StoreError::OtherOwner`], [`StoreError::Corrupt`] and errors of the disk.
     pub fn open(dir: &Path, options: &RocksOptions, owner: &StoreOwner) -> Result<Self, StoreError> {
         std::fs::create_dir_all(dir).map_err(|error| error::io(dir, &error))?;
         let options = options::OpenOptions::new(options);

@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{StoreError, codec};
 
-/// Format of the whole directory: areas and keys.
-const FORMAT: u8 = 1;
 /// Key of the owner's name in [`Area::Meta`](crate::Area).
 pub(super) const KEY: &[u8] = b"owner";
 
@@ -25,7 +23,7 @@ pub struct StoreOwner {
 impl StoreOwner {
     /// The record of a directory.
     pub(super) fn encode(&self) -> Result<Vec<u8>, StoreError> {
-        codec::encode(FORMAT, self)
+        codec::encode(self)
     }
 
     /// Whether the record of a directory names this owner.
@@ -33,7 +31,7 @@ impl StoreOwner {
     /// # Errors
     /// [`StoreError::OtherOwner`], with the first thing that differs.
     pub(super) fn check(&self, record: &[u8], dir: &Path) -> Result<(), StoreError> {
-        let found: Self = codec::decode("the state directory", FORMAT, record)?;
+        let found: Self = codec::decode("the state directory", record)?;
         match found.facts().into_iter().zip(self.facts()).find(|(theirs, ours)| theirs != ours) {
             Some((theirs, ours)) => {
                 Err(StoreError::OtherOwner(format!("state in {} belongs to {theirs}, this is {ours}", dir.display())))

@@ -1,11 +1,14 @@
 //! Heads read back, hostile bytes are refused, and a ring of another size keeps its newest steps.
 
+use std::collections::VecDeque;
+
+use loopwarden_core::detect::{Category, Explored, Matrix, OutcomeRun, OwnTexts, Run, Score, Spent, Streaks, Tally, Texts};
 use loopwarden_core::engine::{
-    Action, Advice, Exemption, IdentityRecipe, OpenCost, OpenCosts, Placement, Scope, ScopeKind, Tree, Verdict, Watch,
-    WatchedAgent,
+    Action, Advice, CommandId, Episode, Exemption, IdentityRecipe, OpenCost, OpenCosts, PendingNudge, Placement, Scope,
+    ScopeKind, TimerKind, TimerTable, Tree, Verdict, Watch, WatchedAgent,
 };
-use loopwarden_core::event::Stage;
-use loopwarden_core::identity::{CallRules, Hash128};
+use loopwarden_core::event::{EventTime, Stage};
+use loopwarden_core::identity::{CallRules, Hash64, Hash128};
 use loopwarden_core::policy::{Arm, Detector};
 use proptest::prelude::*;
 
@@ -173,7 +176,7 @@ proptest! {
     #[test]
     fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         if let Some(version) = bytes.first_mut() {
-            *version = *version % 5 + 1;
+            *version = codec::FORMAT;
         }
         let _ = decode_whole_head(&bytes);
     }
@@ -193,7 +196,7 @@ proptest! {
         let pages = written.iter().filter(|change| change.key.family == KeyFamily::Page).count();
         prop_assert_eq!(pages, ring.pages().len());
         // A neighbour whose key has this one's as a prefix.
-        written.push(Change { task: TASK, key: step::key(b"t\x1fs\x1fab", 0), value: Some(vec![1]) });
+        written.push(Change { task: TASK, key: step::key(b"t\x1fs\x1fab", 0), value: Some(vec![codec::FORMAT]) });
         store.commit(written).unwrap();
         let loaded = load(&store, TASK, b"t\x1fs\x1fa", after).unwrap().unwrap();
         prop_assert_eq!(&loaded.session.head, &head);

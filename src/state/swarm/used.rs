@@ -5,50 +5,28 @@ use loopwarden_core::identity::{Hash64, Sketch};
 use loopwarden_core::{event::EventTime, policy::Used};
 use serde::{Deserialize, Serialize};
 
-/// What was used of a budget.
+/// What was used of a budget, or by a tree.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredUsed {
     calls: u64,
     tokens: u64,
     cost_micro_usd: u64,
+    agents: u64,
+    ended: u64,
+    depth: u32,
     first: i64,
     last: i64,
 }
 
 impl StoredUsed {
-    /// Whether it holds what a program before trees does not know.
-    pub(crate) const fn is_of_tree(used: &Used) -> bool {
-        used.agents > 0 || used.ended > 0 || used.depth > 0
-    }
-
     pub(crate) const fn of(used: &Used) -> Self {
-        let Used { calls, tokens, cost_micro_usd, first, last, .. } = *used;
-        Self { calls, tokens, cost_micro_usd, first: first.0, last: last.0 }
+        let Used { calls, tokens, cost_micro_usd, agents, ended, depth, first, last } = *used;
+        Self { calls, tokens, cost_micro_usd, agents, ended, depth, first: first.0, last: last.0 }
     }
 
-    pub(crate) fn into_used(self) -> Used {
-        let Self { calls, tokens, cost_micro_usd, first, last } = self;
-        Used { calls, tokens, cost_micro_usd, first: EventTime(first), last: EventTime(last), ..Used::default() }
-    }
-}
-
-/// The same with agents that were started.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct StoredTreeUsed {
-    used: StoredUsed,
-    agents: u64,
-    ended: u64,
-    depth: u32,
-}
-
-impl StoredTreeUsed {
-    pub(crate) const fn of(used: &Used) -> Self {
-        Self { used: StoredUsed::of(used), agents: used.agents, ended: used.ended, depth: used.depth }
-    }
-
-    pub(crate) fn into_used(self) -> Used {
-        let Self { used, agents, ended, depth } = self;
-        Used { agents, ended, depth, ..used.into_used() }
+    pub(crate) const fn into_used(self) -> Used {
+        let Self { calls, tokens, cost_micro_usd, agents, ended, depth, first, last } = self;
+        Used { calls, tokens, cost_micro_usd, agents, ended, depth, first: EventTime(first), last: EventTime(last) }
     }
 }
 

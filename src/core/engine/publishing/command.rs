@@ -1,5 +1,7 @@
 //! Commands to agents and orchestrators, and the verdicts they leave in force. Values only: the lane encodes them.
 
+use std::borrow::Cow;
+
 pub use crate::detect::Advice;
 use crate::detect::Step;
 use crate::engine::subject::{SEPARATOR, SubjectKey};
@@ -212,6 +214,16 @@ pub enum Trigger {
     },
 }
 
+impl Trigger {
+    /// Event id, or end of the window: part of the command's id.
+    fn cause(&self) -> Cow<'_, str> {
+        match self {
+            Self::Event { event_id, .. } => Cow::Borrowed(event_id),
+            Self::Window { end } => Cow::Owned(end.0.to_string()),
+        }
+    }
+}
+
 /// One measured fact of a finding.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
@@ -286,8 +298,6 @@ pub(crate) struct Origin<'a> {
     pub epoch: i64,
     /// Number of the command within the epoch.
     pub seq: u64,
-    /// Event id, or end of the window: part of the command's id.
-    pub cause: &'a str,
     /// When it is issued.
     pub issued_at: EventTime,
     /// What caused it.
@@ -302,8 +312,8 @@ impl Origin<'_> {
         let separator = &*SEPARATOR.encode_utf8(&mut separator);
         let numbers = format!("{separator}{}{separator}{}{separator}", self.epoch, self.seq);
         let (app, subject) = (self.app, self.subject.row_key());
-        let (action, reason) = (action.as_str(), reason.as_str());
-        let digest = hash_parts(&[app, separator, &subject, &numbers, action, separator, reason, separator, self.cause]);
+        let (action, reason, cause) = (action.as_str(), reason.as_str(), self.trigger.cause());
+        let digest = hash_parts(&[app, separator, &subject, &numbers, action, separator, reason, separator, &cause]);
         CommandId(digest.hash128().0.to_be_bytes())
     }
 }

@@ -8,7 +8,7 @@ use crate::engine::timer::{TimerKind, TimerTable};
 use crate::engine::{effects::Effects, publishing::verdicts::Verdicts, swarm::rules::Rules, swarm::sums::SwarmEntry};
 use crate::event::EventTime;
 use crate::limits::{SWARM_PANE_BYTES_MAX, SWARM_PANES_MAX};
-use crate::policy::{SwarmRepeat, Worker};
+use crate::policy::{SwarmRepeat, Used, Worker};
 
 /// Panes of a counter where time waits for a source: a window of as many panes as a policy may ask for, and as many beside it.
 const SWARM_LAG_PANES_MAX: usize = 2 * SWARM_PANES_MAX;
@@ -37,6 +37,8 @@ pub struct SwarmCounter {
     pub recipe: Option<IdentityRecipe>,
     /// Panes by the event time at which they begin.
     pub panes: Panes,
+    /// Of a tree: what it has used in its whole life.
+    pub life: Option<Used>,
     /// Calls up to this time no longer count; far past = no reset.
     pub floor: Option<EventTime>,
     /// What each period has published, by its start.
@@ -65,16 +67,19 @@ impl SwarmCounter {
         windows.max_by_key(|(calls, workers)| (*workers >= policy.workers_min, *calls)).unwrap_or_default()
     }
 
-    /// Adds the calls of a report's entries to their panes; the panes that were touched. `start_of` is the pane that keeps the calls of
-    /// a reported one. Where the stage's time waits for its sources, the stage alone decides what is late.
-    pub(super) fn add(
-        &mut self,
-        rules: &Rules,
-        is_aligned: bool,
-        entries: Vec<SwarmEntry>,
-        start_of: impl Fn(EventTime) -> EventTime,
-        out: &mut Effects,
-    ) -> Vec<EventTime> {
+    /// What a period has published since counting began in it.
+    pub(super) fn published(&self, start: i64, epoch: i64) -> Option<Period> {
+        self.periods.get(&start).filter(|period| period.epoch == epoch).copied()
+    }
+
+    /// Whether nothing is left that must be known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.panes.is_empty() && self.life.is_none() && self.periods.is_empty() && self.verdicts.is_empty()
+    }
+
+    /// Adds the calls of a report's entries to their panes; the panes that were touched. Where the stage's time waits for its sources, the stage alone decides what is late.
+    pub(super) fn add(&mut self, rules: &Rules, is_aligned: bool, entries: Vec<SwarmEntry>, out: &mut Effects) -> Vec<EventTime> {
         let life_ms = rules.pane_life_ms;
         let mut touched = Vec::new();
         // The pane of the entry before, with the bytes of its agents: a report holds one pane.
@@ -89,7 +94,7 @@ impl SwarmCounter {
                 continue;
             }
             self.time = self.time.max(entry.last);
-            let (reported, start) = (entry.pane, start_of(entry.pane));
+            let (reported, start) = (entry.pane, rules.pane_of(entry.pane));
             let pane = self.panes.entry(start).or_default();
             let mut bytes = sized.filter(|(start, _)| *start == reported).map_or_else(|| pane_bytes(pane), |(_, bytes)| bytes);
             let further = pane.take(rules, entry, &mut bytes);
@@ -146,31 +151,26 @@ impl SwarmCounter {
     /// Until when each period must be known: as long as its last pane may be added to, and the newest while a block stands, whose
     /// `unblock` is the next command of it.
     fn known_until(&self, rules: &Rules) -> impl Fn(i64) -> EventTime + use<> {
-        let (period_ms, newest) = (rules.period_ms, self.periods.keys().next_back().copied());
-        let life_ms = rules.pane_life_ms;
+        let (life_ms, newest) = (rules.period_life_ms, self.periods.keys().next_back().copied());
         let blocks_until = self.verdicts.blocks().map(|block| block.expires_at).max();
         move |start| {
-            let takes_calls = EventTime(start).plus_ms(period_ms).plus_ms(life_ms);
+            let takes_calls = EventTime(start).plus_ms(life_ms);
             blocks_until.filter(|_| newest == Some(start)).map_or(takes_calls, |until| until.max(takes_calls))
         }
     }
 
-    /// The panes' timer stands where the oldest pane has lived, without a pane where the oldest period need not be known any more. An
-    /// endless window forgets nothing.
-    pub(super) fn arm_panes(&mut self, rules: &Rules, out: &mut Effects) {
+    /// Moves both timers. That of panes stands where the oldest pane has lived, without a pane where the oldest period need not be known
+    /// any more; an endless window forgets nothing. That of verdicts stands where the first of them expires.
+    pub(super) fn arm(&mut self, rules: &Rules, out: &mut Effects) {
         let of_pane = self.panes.keys().next().map(|oldest| oldest.plus_ms(rules.pane_life_ms));
         let oldest = self.periods.keys().next().filter(|_| rules.period_ms > 0);
         let of_period = oldest.map(|start| self.known_until(rules)(*start));
         let due = of_pane.or(of_period).filter(|_| rules.window_ms > 0);
         self.timers.arm(TimerKind::Panes, due, &mut out.timers);
-    }
-
-    /// The verdicts' timer stands where the first of them expires.
-    pub(super) fn arm_verdicts(&mut self, out: &mut Effects) {
         self.timers.arm(TimerKind::SwarmVerdicts, self.verdicts.next_expiry(), &mut out.timers);
     }
 
-    /// Nothing is left that must be known: the counter goes, with its timers.
+    /// The counter goes, with its timers.
     pub(super) fn forget(&mut self, out: &mut Effects) {
         for kind in TimerKind::OF_COUNTER {
             self.timers.arm(kind, None, &mut out.timers);

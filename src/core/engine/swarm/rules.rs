@@ -1,10 +1,11 @@
 //! The settings that a counter is judged by, and how long what it knows lives.
 
 use crate::engine::effects::SwarmCallKey;
+use crate::event::EventTime;
 use crate::limits::SWARM_PANE_LIFE_MS_MIN;
 use crate::policy::{Detector, Mode, Notify, Policy, SwarmSteps, Worker};
 
-/// The settings that a counter is judged by: `swarm_repeat`'s or `fleet_rate`'s.
+/// The settings that a counter is judged by. Times in ms of event time; 0 is endless.
 pub(super) struct Rules {
     pub(super) detector: Detector,
     pub(super) mode: Mode,
@@ -15,94 +16,94 @@ pub(super) struct Rules {
     pub(super) workers_min: u32,
     pub(super) worker: Worker,
     pub(super) window_ms: i64,
+    pub(super) pane_ms: i64,
     pub(super) period_ms: i64,
     pub(super) steps: SwarmSteps,
     pub(super) notify: Notify,
     pub(super) workers_max: usize,
-    /// How long after its start a pane lives. Event time, ms.
+    /// How long after its start a pane lives.
     pub(super) pane_life_ms: i64,
+    /// How long after its start a period must be known: as long as its last pane may be added to.
+    pub(super) period_life_ms: i64,
 }
 
 impl Rules {
     /// Of a counter under a policy.
     pub(super) fn of(policy: &Policy, key: &SwarmCallKey, tool: &str) -> Self {
-        let swarm = &policy.detectors.swarm_repeat;
-        let fleet = &policy.detectors.fleet_rate;
-        let tool = policy.tools.get(tool);
+        let (swarm, fleet, tree) = (&policy.detectors.swarm_repeat, &policy.detectors.fleet_rate, &policy.detectors.tree);
         let pane_life_ms = life_ms(policy, key).unwrap_or(SWARM_PANE_LIFE_MS_MIN);
+        let period_ms = period_ms(policy, key);
+        // What a budget is judged by stands in itself. Its period is its pane.
+        let of_budget = Self {
+            detector: Detector::Budget,
+            mode: Mode::Block,
+            threshold: 1,
+            block_at: 0,
+            block_shared_min: 0,
+            workers_min: 1,
+            worker: swarm.worker,
+            window_ms: period_ms,
+            pane_ms: period_ms,
+            period_ms,
+            steps: SwarmSteps::Once,
+            notify: Notify::Contributors,
+            workers_max: swarm.workers_max as usize,
+            pane_life_ms,
+            period_life_ms: pane_life_ms,
+        };
+        let of_panes = Self { period_life_ms: period_ms.saturating_add(pane_life_ms), ..of_budget };
         match key {
-            SwarmCallKey::Swarm { .. } => Self {
-                detector: Detector::SwarmRepeat,
-                mode: swarm.mode,
-                threshold: tool.scaled(swarm.threshold, false),
-                block_at: tool.scaled(swarm.block_at, false),
+            SwarmCallKey::Swarm { .. } => {
+                let tool = policy.tools.get(tool);
                 // A single worker's loop is its own, where more than one are asked for.
-                block_shared_min: if swarm.workers_min > 1 {
-                    tool.scaled(swarm.threshold.min(swarm.block_at / 2), false)
-                } else {
-                    0
-                },
-                workers_min: swarm.workers_min,
-                worker: swarm.worker,
-                window_ms: swarm.window_ms,
-                period_ms: period_ms(policy, key),
-                steps: swarm.steps,
-                notify: swarm.notify,
-                workers_max: swarm.workers_max as usize,
-                pane_life_ms,
-            },
+                let shared_min = if swarm.workers_min > 1 { swarm.threshold.min(swarm.block_at / 2) } else { 0 };
+                Self {
+                    detector: Detector::SwarmRepeat,
+                    mode: swarm.mode,
+                    threshold: tool.scaled(swarm.threshold, false),
+                    block_at: tool.scaled(swarm.block_at, false),
+                    block_shared_min: tool.scaled(shared_min, false),
+                    workers_min: swarm.workers_min,
+                    window_ms: swarm.window_ms,
+                    pane_ms: swarm.pane_ms,
+                    steps: swarm.steps,
+                    notify: swarm.notify,
+                    ..of_panes
+                }
+            }
             SwarmCallKey::Fleet { .. } => Self {
                 detector: Detector::FleetRate,
                 mode: fleet.mode,
                 threshold: fleet.limit.saturating_add(1),
                 block_at: fleet.limit.saturating_add(1),
-                block_shared_min: 0,
-                workers_min: 1,
-                worker: swarm.worker,
-                window_ms: fleet.window_ms,
-                period_ms: period_ms(policy, key),
-                steps: SwarmSteps::Once,
-                notify: Notify::Contributors,
-                workers_max: swarm.workers_max as usize,
-                pane_life_ms,
-            },
-            // What a budget is judged by stands in itself; its windows live as long as the others.
-            SwarmCallKey::Budget { per, .. } => Self {
-                detector: Detector::Budget,
-                mode: Mode::Block,
-                threshold: 1,
-                block_at: 0,
-                block_shared_min: 0,
-                workers_min: 1,
-                worker: swarm.worker,
-                window_ms: per.window_ms(),
-                period_ms: per.window_ms(),
-                steps: SwarmSteps::Once,
-                notify: Notify::Contributors,
-                workers_max: 0,
-                pane_life_ms,
+                ..of_panes
             },
             SwarmCallKey::Tree { .. } => Self {
                 detector: Detector::Tree,
-                mode: policy.detectors.tree.mode,
-                threshold: 1,
-                block_at: 0,
-                block_shared_min: 0,
-                workers_min: 1,
+                mode: tree.mode,
                 worker: Worker::Agent,
-                window_ms: policy.detectors.tree.window_ms,
-                period_ms: policy.detectors.tree.cooldown_ms,
-                steps: SwarmSteps::Once,
-                notify: Notify::Contributors,
-                workers_max: swarm.workers_max as usize,
-                pane_life_ms,
+                window_ms: tree.window_ms,
+                pane_ms: tree.pane_ms(),
+                ..of_panes
             },
+            SwarmCallKey::Budget { .. } => of_budget,
         }
     }
 
     /// End of the period that begins at `start`; 0 of an endless one.
-    pub(super) const fn period_end(&self, start: i64) -> i64 {
-        if self.period_ms > 0 { start + self.period_ms } else { 0 }
+    pub(super) const fn period_end(&self, start: i64) -> EventTime {
+        EventTime(if self.period_ms > 0 { start.saturating_add(self.period_ms) } else { 0 })
+    }
+
+    /// The pane that keeps the calls of a reported one. An endless window has a single one: its sum is all there is to know, however long
+    /// the swarm lives.
+    pub(super) const fn pane_of(&self, reported: EventTime) -> EventTime {
+        if self.window_ms > 0 { reported } else { EventTime(0) }
+    }
+
+    /// Start of the period that a pane is in.
+    pub(super) const fn period_of(&self, pane: EventTime) -> i64 {
+        if self.period_ms > 0 { pane.0 - pane.0.rem_euclid(self.period_ms) } else { 0 }
     }
 }
 

@@ -7,9 +7,6 @@ use crate::event::EventTime;
 use crate::identity::{Hash64, Sketch};
 use crate::limits::{BRIEFS_ALIKE_PERCENT, BRIEFS_MAX};
 
-/// Start of the pane that holds what a tree has used in its whole life: before all others, and it never ends.
-pub const WHOLE_LIFE: EventTime = EventTime(i64::MIN);
-
 /// What was seen in one pane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpawnedWindow {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::engine::effects::{BudgetUse, SwarmCall, SwarmCallKey, SwarmReset, TreeFact, TreeUse};
 use crate::engine::publishing::command::IdentityRecipe;
-use crate::engine::swarm::spawned::{SpawnedWindow, WHOLE_LIFE};
+use crate::engine::swarm::spawned::SpawnedWindow;
+use crate::engine::timer::TimerKind;
 use crate::event::EventTime;
 use crate::identity::Hash128;
 use crate::policy::{Policy, Used};
@@ -39,12 +40,24 @@ pub struct SwarmReport {
     pub spawned: Option<Box<SpawnedWindow>>,
 }
 
-/// What was used of a budget in one of its windows.
+/// What was used of a budget in one of its windows, or of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsedWindow {
-    /// Event time at which the window begins.
-    pub start: EventTime,
+    /// Event time at which the window begins; `None` of a tree, whose window is its whole life.
+    pub start: Option<EventTime>,
     pub used: Used,
+}
+
+/// One input of a swarm counter.
+#[derive(Debug, Clone)]
+pub enum SwarmInput {
+    Report(SwarmReport),
+    /// Calls up to this time no longer count.
+    Reset(EventTime),
+    /// Another policy is in force: what was used is compared with its limits.
+    Compare,
+    /// A timer of this counter fell due.
+    Timer(TimerKind, EventTime),
 }
 
 impl SwarmReport {
@@ -90,8 +103,9 @@ pub struct SwarmSums {
     fleets: BTreeMap<String, Sums>,
     /// What was used of budgets, by window.
     used: BTreeMap<(EventTime, SwarmCallKey), UsedSum>,
-    /// What was seen of trees, by tenant and tree, one report for each pane; what was used stands in that of the whole life.
-    trees: BTreeMap<(String, String), BTreeMap<EventTime, SwarmReport>>,
+    /// What was seen of trees, by tenant and tree, one report for each pane; what was used stands in that of the whole life, which is of no
+    /// pane.
+    trees: BTreeMap<(String, String), BTreeMap<Option<EventTime>, SwarmReport>>,
 }
 
 /// Sums of one swarm, or of one tenant's fleet, by fingerprint.
@@ -185,20 +199,19 @@ impl SwarmSums {
     /// Adds what an event shows of a tree. True when it takes memory of its own.
     pub fn add_tree(&mut self, policy: &Policy, seen: TreeUse) -> bool {
         let TreeUse { tenant, tree, session_id, agent_id, time, record_time, what } = seen;
-        let pane_ms = policy.detectors.tree.pane_ms().max(1);
-        let start = match what {
-            TreeFact::Used(_) => WHOLE_LIFE,
-            _ => EventTime(time.0 - time.0.rem_euclid(pane_ms)),
-        };
         let panes = self.trees.entry((tenant, tree)).or_default();
         let before = panes.len();
-        let report = panes.entry(start).or_insert_with(|| SwarmReport::of_tree(record_time));
+        let of_pane = EventTime(time.0 - time.0.rem_euclid(policy.detectors.tree.pane_ms().max(1)));
+        let pane = (!matches!(what, TreeFact::Used(_))).then_some(of_pane);
+        let report = panes.entry(pane).or_insert_with(|| SwarmReport::of_tree(record_time));
         report.record_time = report.record_time.max(record_time);
-        if let TreeFact::Used(used) = what {
-            let window = report.used.get_or_insert(UsedWindow { start, used: Used::default() });
-            window.used.add(&used);
+        let Some(start) = pane else {
+            if let TreeFact::Used(used) = what {
+                let window = report.used.get_or_insert(UsedWindow { start: None, used: Used::default() });
+                window.used.add(&used);
+            }
             return panes.len() > before;
-        }
+        };
         let spawned = &mut report.spawned.get_or_insert_with(|| Box::new(SpawnedWindow::beginning(start))).spawned;
         spawned.last = spawned.last.max(time);
         match what {
@@ -246,7 +259,7 @@ impl SwarmSums {
         let swarms = swarms.into_iter().flat_map(|((tenant, swarm_id), sums)| of_swarm(tenant, swarm_id, sums));
         let mut reports = reports(swarms.chain(fleets.into_iter().flat_map(|(tenant, sums)| of_fleet(tenant, sums))), sums_len);
         reports.extend(used.into_iter().map(|((start, key), UsedSum { record_time, used })| {
-            (key, SwarmReport::of_use(record_time, UsedWindow { start, used }))
+            (key, SwarmReport::of_use(record_time, UsedWindow { start: Some(start), used }))
         }));
         reports.extend(trees.into_iter().flat_map(|((tenant, tree), panes)| {
             let key = SwarmCallKey::Tree { tenant, tree };

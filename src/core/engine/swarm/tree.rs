@@ -5,13 +5,14 @@
 
 use crate::detect::tree::{Settings, TreeQuantity, text};
 use crate::engine::effects::{Effects, SwarmCallKey};
-use crate::engine::publishing::command::{Action, Command, Fact, Origin, ReasonCode, Scope, ScopeKind, Trigger};
-use crate::engine::swarm::counter::{Period, SwarmCounter};
-use crate::engine::swarm::spawned::{Spawned, WHOLE_LIFE};
+use crate::engine::publishing::command::{Action, Fact, Scope};
+use crate::engine::swarm::counter::SwarmCounter;
+use crate::engine::swarm::crossing::{Crossing, Judge, whole_group};
+use crate::engine::swarm::spawned::Spawned;
+use crate::engine::swarm::sums::SwarmReport;
 use crate::engine::swarm::windows::{contributors, is_in_window, pane_calls};
-use crate::engine::{swarm::input::SwarmInput, swarm::rules::Rules, swarm::sums::SwarmReport, timer::TimerKind};
 use crate::event::{EventTime, MAIN_AGENT};
-use crate::policy::{Detector, Mode, Policy};
+use crate::policy::Mode;
 
 /// Agents of a tree that are named in a nudge; where more of them are its root, all of the tree hear it.
 const ROOTS_MAX: usize = 16;
@@ -19,11 +20,9 @@ const ROOTS_MAX: usize = 16;
 const NUDGED: u32 = 1;
 const BLOCKED: u32 = 2;
 
-/// The counter of a tree, under one policy.
-pub(super) struct TreeCounter<'a> {
-    app: &'a str,
-    policy: &'a Policy,
-    key: &'a SwarmCallKey,
+/// The tree of a counter, under the policy in force.
+pub(super) struct TreeRule<'a> {
+    judge: &'a Judge<'a>,
     tree: &'a str,
 }
 
@@ -68,79 +67,59 @@ struct Reached {
     limit: u32,
 }
 
-impl<'a> TreeCounter<'a> {
-    /// None where the key is of no tree.
-    pub(super) fn of(app: &'a str, policy: &'a Policy, key: &'a SwarmCallKey) -> Option<Self> {
-        let SwarmCallKey::Tree { tree, .. } = key else { return None };
-        Some(Self { app, policy, key, tree })
+impl<'a> TreeRule<'a> {
+    /// None where the counter is of no tree.
+    pub(super) fn of(judge: &'a Judge<'a>) -> Option<Self> {
+        let SwarmCallKey::Tree { tree, .. } = judge.key else { return None };
+        Some(Self { judge, tree })
     }
 
-    const fn settings(&self) -> &'a Settings {
-        &self.policy.detectors.tree
-    }
-
-    pub(super) fn apply(&self, counter: &mut SwarmCounter, input: SwarmInput, is_aligned: bool, out: &mut Effects) {
-        match input {
-            SwarmInput::Report(report) => self.report(counter, report, is_aligned, out),
-            SwarmInput::Timer(kind, at) => self.fire(counter, kind, at, out),
-            // A reset is of a swarm's loops, and limits of another policy hold from the next agent on.
-            SwarmInput::Reset(_) | SwarmInput::Compare => {}
-        }
-    }
-
-    fn report(&self, counter: &mut SwarmCounter, report: SwarmReport, is_aligned: bool, out: &mut Effects) {
-        let SwarmReport { record_time, entries, used, spawned, .. } = report;
-        let rules = Rules::of(self.policy, self.key, "");
+    /// Adds what a report shows. The pane in which agents were started, unless it comes too late.
+    pub(super) fn take(&self, counter: &mut SwarmCounter, report: SwarmReport, out: &mut Effects) -> Option<EventTime> {
+        let SwarmReport { entries, used, spawned, .. } = report;
         if let Some(window) = used {
             counter.time = counter.time.max(window.used.last);
-            counter.panes.entry(WHOLE_LIFE).or_default().used.get_or_insert_default().add(&window.used);
+            counter.life.get_or_insert_default().add(&window.used);
         }
-        let Some(window) = spawned else { return };
-        let is_late = !is_aligned && window.start.plus_ms(rules.pane_life_ms) < counter.time;
-        if is_late {
+        let window = spawned?;
+        let rules = &self.judge.rules;
+        if !self.judge.is_aligned && window.start.plus_ms(rules.pane_life_ms) < counter.time {
             let calls = entries.iter().fold(0, |sum: u32, entry| sum.saturating_add(entry.calls));
             out.counters.swarm_late = out.counters.swarm_late.saturating_add(calls);
-            return;
+            return None;
         }
         // Who starts agents is kept as who calls in a swarm is.
-        counter.add(&rules, true, entries, |pane| pane, out);
+        counter.add(rules, true, entries, out);
         counter.time = counter.time.max(window.spawned.last);
         counter.panes.entry(window.start).or_default().spawned.get_or_insert_default().add(&window.spawned);
-        if is_aligned {
-            let life = counter.panes.remove(&WHOLE_LIFE);
-            counter.bound(&rules, out);
-            counter.panes.extend(life.map(|pane| (WHOLE_LIFE, pane)));
-        }
-        if rules.mode.is_on() {
-            self.judge(counter, &rules, window.start, record_time, out);
-        }
-        Self::arm(counter, &rules, out);
+        Some(window.start)
     }
 
     /// Judges every window that a pane belongs to, earliest first.
-    fn judge(&self, counter: &mut SwarmCounter, rules: &Rules, touched: EventTime, record_time: EventTime, out: &mut Effects) {
+    pub(super) fn judge(&self, counter: &mut SwarmCounter, touched: EventTime, record_time: EventTime, out: &mut Effects) {
+        let rules = &self.judge.rules;
         let of_pane = |end: &&EventTime| is_in_window(rules.window_ms, touched, **end);
         let ends: Vec<EventTime> = counter.panes.range(touched..).map(|(end, _)| end).take_while(of_pane).copied().collect();
+        // Without a tool that starts agents there is none to refuse.
+        let may_block = rules.mode != Mode::Nudge && !self.judge.policy.tools.spawning().is_empty();
+        let last = if may_block { BLOCKED } else { NUDGED };
         for end in ends {
-            let start = end.0 - end.0.rem_euclid(rules.period_ms.max(1));
-            let published = counter.periods.get(&start).map_or(0, |period| period.step);
-            // Without a tool that starts agents there is none to refuse.
-            let may_block = rules.mode != Mode::Nudge && !self.policy.tools.spawning().is_empty();
-            let last = if may_block { BLOCKED } else { NUDGED };
+            let published = counter.periods.get(&rules.period_of(end)).map_or(0, |period| period.step);
             if published >= last {
                 continue;
             }
-            let window = Self::window(counter, rules, end);
+            let window = self.window(counter, end);
             for step in [NUDGED, BLOCKED].into_iter().filter(|step| (published + 1..=last).contains(step)) {
-                if let Some(reached) = window.reached(self.settings(), step == BLOCKED) {
-                    self.publish(counter, rules, &window, step, reached, record_time, out);
+                if let Some(reached) = window.reached(&self.judge.policy.detectors.tree, step == BLOCKED) {
+                    let crossing = self.crossing(counter, &window, step, reached, record_time.max(counter.time));
+                    self.judge.publish(counter, crossing, out);
                 }
             }
         }
     }
 
-    fn window(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> Window {
-        let from = EventTime(end.0.saturating_sub(rules.window_ms - 1));
+    fn window(&self, counter: &SwarmCounter, end: EventTime) -> Window {
+        let from = EventTime(end.0.saturating_sub(self.judge.rules.window_ms - 1));
         let mut window = Window { end, spawns: 0, seen: Spawned::default() };
         for pane in counter.panes.range(from..=end).map(|(_, pane)| pane) {
             window.spawns = window.spawns.saturating_add(pane_calls(pane));
@@ -151,70 +130,32 @@ impl<'a> TreeCounter<'a> {
         window
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what a window of a counter has crossed, and when")]
-    fn publish(
-        &self,
-        counter: &mut SwarmCounter,
-        rules: &Rules,
-        window: &Window,
-        step: u32,
-        reached: Reached,
-        record_time: EventTime,
-        out: &mut Effects,
-    ) {
-        let start = window.end.0 - window.end.0.rem_euclid(rules.period_ms.max(1));
-        let before = counter.periods.get(&start).copied();
-        let (seq, period_end) = (before.map_or(1, |period| period.seq + 1), rules.period_end(start));
-        let issued_at = record_time.max(counter.time);
-        let origin = Origin {
-            app: self.app,
-            subject: self.key.subject(),
+    fn crossing(&self, counter: &SwarmCounter, window: &Window, step: u32, reached: Reached, issued_at: EventTime) -> Crossing {
+        let rules = &self.judge.rules;
+        let (start, is_block) = (rules.period_of(window.end), step == BLOCKED);
+        Crossing {
+            start,
             epoch: start,
-            seq,
-            cause: &period_end.to_string(),
+            step,
+            action: if is_block { Action::Block } else { Action::Nudge },
+            level: if is_block { 3 } else { 1 },
+            is_shadow: self.judge.is_shadow(),
+            scope: self.scope(counter, window, is_block),
             issued_at,
-            trigger: Trigger::Window { end: EventTime(period_end) },
-        };
-        let is_block = step == BLOCKED;
-        let (action, level) = if is_block { (Action::Block, 3) } else { (Action::Nudge, 1) };
-        let lifetime_ms = if is_block { self.policy.episodes.block_ms } else { self.policy.episodes.nudge_ms };
-        // It runs from what was seen on, by the counter's own time: what a report brings long after is over when it is published.
-        let late_ms = counter.time.0.saturating_sub(window.end.plus_ms(self.settings().pane_ms()).0).max(0);
-        let expires_at = issued_at.plus_ms(lifetime_ms.saturating_sub(late_ms).max(0));
-        let begun = Command::new(
-            origin,
-            action,
-            ReasonCode::Detector(Detector::Tree),
-            self.scope(counter, rules, window, is_block),
-            level,
-            expires_at,
-        );
-        let text = text(reached.quantity, reached.count, rules.window_ms, is_block);
-        let command = Command {
-            episode: before.map_or(begun.id, |period| period.episode),
-            is_shadow: rules.mode == Mode::Shadow,
-            confidence: Some(1.0),
-            summary: text.summary,
+            expires_at: self.judge.expiry(counter, window.end, issued_at, is_block),
+            confidence: 1.0,
+            text: text(reached.quantity, reached.count, rules.window_ms, is_block),
             evidence: evidence(counter, window, reached, rules.window_ms),
-            message: Some(text.text),
-            advice: Some(text.advice),
             contributors: contributors(&counter.panes, rules, window.end),
-            ..begun
-        };
-        counter.periods.insert(start, Period { epoch: start, seq, step, episode: command.episode });
-        if counter.verdicts.activate(&command, Detector::Tree, counter.time) {
-            out.verdicts_changed = true;
         }
-        out.commands.push(command);
     }
 
     /// A block binds all calls that start agents, in the whole tree. A nudge is for the root, where it is among those that start agents.
-    fn scope(&self, counter: &SwarmCounter, rules: &Rules, window: &Window, is_block: bool) -> Scope {
-        let all = Scope { kind: ScopeKind::Group, tool: None, tools: Vec::new(), fingerprint: None, only: Vec::new() };
+    fn scope(&self, counter: &SwarmCounter, window: &Window, is_block: bool) -> Scope {
         if is_block {
-            return Scope { tools: self.policy.tools.spawning(), ..all };
+            return Scope { tools: self.judge.policy.tools.spawning(), ..whole_group() };
         }
-        let from = EventTime(window.end.0.saturating_sub(rules.window_ms - 1));
+        let from = EventTime(window.end.0.saturating_sub(self.judge.rules.window_ms - 1));
         let agents = counter.panes.range(from..=window.end).flat_map(|(_, pane)| pane.agents.keys());
         let is_root = |(session, agent): &&(String, String)| {
             agent == self.tree || (session == self.tree && (agent == MAIN_AGENT || agent == session))
@@ -222,38 +163,13 @@ impl<'a> TreeCounter<'a> {
         let mut roots: Vec<(String, String)> = agents.filter(is_root).cloned().collect();
         roots.sort_unstable();
         roots.dedup();
-        Scope { only: if roots.len() > ROOTS_MAX { Vec::new() } else { roots }, ..all }
-    }
-
-    fn arm(counter: &mut SwarmCounter, rules: &Rules, out: &mut Effects) {
-        let life = counter.panes.remove(&WHOLE_LIFE);
-        counter.arm_panes(rules, out);
-        counter.panes.extend(life.map(|pane| (WHOLE_LIFE, pane)));
-        counter.arm_verdicts(out);
-    }
-
-    fn fire(&self, counter: &mut SwarmCounter, kind: TimerKind, at: EventTime, out: &mut Effects) {
-        counter.timers.fired(kind);
-        let rules = Rules::of(self.policy, self.key, "");
-        if kind == TimerKind::Panes {
-            let life = counter.panes.remove(&WHOLE_LIFE);
-            counter.expire_panes(&rules, at);
-            counter.panes.extend(life.map(|pane| (WHOLE_LIFE, pane)));
-        } else {
-            out.verdicts_changed = !counter.verdicts.expire(at).is_empty();
-        }
-        // What a tree has used stays known until others need the room.
-        if counter.panes.is_empty() && counter.verdicts.is_empty() && counter.periods.is_empty() {
-            counter.forget(out);
-        } else {
-            Self::arm(counter, &rules, out);
-        }
+        Scope { only: if roots.len() > ROOTS_MAX { Vec::new() } else { roots }, ..whole_group() }
     }
 }
 
 /// What was counted in the window, and what the tree has used in its life.
 fn evidence(counter: &SwarmCounter, window: &Window, reached: Reached, window_ms: i64) -> Vec<(&'static str, Fact)> {
-    let used = counter.panes.get(&WHOLE_LIFE).and_then(|pane| pane.used).unwrap_or_default();
+    let used = counter.life.unwrap_or_default();
     let count = |name, count: u32| (name, Fact::Count(u64::from(count)));
     vec![
         ("quantity", Fact::Text(reached.quantity.as_str().to_owned())),

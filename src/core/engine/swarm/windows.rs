@@ -27,7 +27,7 @@ pub struct Pane {
     pub further_calls: u32,
     /// Event time of the last of these.
     pub further_last: EventTime,
-    /// Of a budget: what was used in this window of it. Of a tree: in its whole life.
+    /// Of a budget: what was used in this window of it.
     pub used: Option<Used>,
     /// Of a tree: what was seen of agents that were started.
     pub spawned: Option<Spawned>,
