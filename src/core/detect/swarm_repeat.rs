@@ -196,10 +196,22 @@ impl Rule for Settings {
 
     fn text(&self, context: &TextContext<'_>) -> CommandText {
         let (n, tool, workers) = (context.count(), context.tool, context.workers);
-        let text = format!(
-            "[System] GLOBAL DOOM LOOP: {n} calls to {tool} across {workers} workers, all on the same target. 1. Use a fundamentally \
-             different strategy. 2. Do NOT retry the same tool with the same parameters. 3. Reconsider the goal."
-        );
+        let who = if self.worker == Worker::Session { "sessions" } else { "agents" };
+        let text = match (self.notify, self.count) {
+            // The words of attocode, for the agent that it speaks to.
+            (Notify::Latest, _) => format!(
+                "[System] GLOBAL DOOM LOOP: {n} calls to {tool} across {workers} workers, all on the same target. 1. Use a fundamentally \
+                 different strategy. 2. Do NOT retry the same tool with the same parameters. 3. Reconsider the goal."
+            ),
+            (Notify::Contributors, Counted::NoNews) => format!(
+                "[System] {n} calls to {tool} by {workers} {who} of this swarm, all on the same target, brought nothing. Do not make it again: \
+                 take another way, or report what is missing."
+            ),
+            (Notify::Contributors, Counted::All) => format!(
+                "[System] {n} calls to {tool} by {workers} {who} of this swarm, all on the same target. Use what is known, or take another \
+                 way."
+            ),
+        };
         CommandText::new(text, format!("{tool}: {n} calls by {workers} workers of one swarm"))
     }
 }

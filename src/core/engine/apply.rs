@@ -6,13 +6,11 @@ use crate::engine::input::{Input, SourcePosition};
 use crate::engine::observe::{Recorded, observe};
 use crate::engine::recording::lifecycle::{drop_expired, note_world, remember, reset, reset_at, unblock_on_policy_change};
 use crate::engine::recording::record::{note_findings, record, turn_has_ended};
-use crate::engine::recording::uses::{Did, count_uses};
 use crate::engine::session::{Head, Session};
-use crate::engine::spending::{note_cost, note_counted};
 use crate::engine::tree::{self, Tree};
 use crate::engine::{
-    context::Context, deciding::decide::decide, due, effects::Effects, publishing::command::ReasonCode,
-    publishing::publish::publish, subject::SubjectKey, timer::TimerKind, watching::watch,
+    accounts::Account, context::Context, deciding::decide::decide, due, effects::Effects, publishing::command::ReasonCode,
+    publishing::publish::publish, subject::SubjectKey, timer::TimerKind,
 };
 use crate::event::{Event, EventKind, EventTime};
 use crate::identity::{Hash64, hash_text};
@@ -82,7 +80,6 @@ impl SessionEngine {
         let pause_ms = event.time.0.saturating_sub(session.head.time.0).max(0);
         let joins = note_arrival(session, event, place.watermark, out);
         out.counters.joined = joins;
-        let had_ended = session.head.has_ended;
         let context = Context { pause_ms, ..self.context(subject, session, event, id, place) };
         drop_expired(session, context.time, out);
         unblock_on_policy_change(&context, session, out);
@@ -92,20 +89,10 @@ impl SessionEngine {
             judge(&context, session, &turn, true, out)
         };
         note_world(&context, session);
-        let next = session.history.next_sequence();
+        let account = Account::before(session, joins);
         let recorded = record(&context, session, out);
-        note_cost(&context, session, next, &recorded, out);
-        if !self.policy.budgets.is_empty() || session.head.tree.is_some() {
-            let did = Did { calls: recorded.is_requested, joins, ends: session.head.has_ended && !had_ended };
-            count_uses(&context, session, did, out);
-        }
         judge(&context, session, &recorded, !has_spoken, out);
-        if out.spending.found != 0 {
-            note_counted(session, next, out);
-        }
-        if session.head.watched.is_some() || !out.commands.is_empty() {
-            watch(session, next, out);
-        }
+        account.after(&context, session, &recorded, out);
         if !is_of_call(&event.kind) {
             remember(&mut session.head.recent_events, id);
         }

@@ -8,14 +8,18 @@
 //! 3. What is in the effects, all of it or nothing: commands in their order; then the state row, where `verdicts_changed`; timers;
 //!    calls and resets for the swarm stage. After `forgotten` the state is dropped.
 //!
-//! An event of a session is walked in three calls, once each:
+//! An event of a session is walked in four calls, once each:
 //!
 //! - `record`: the event becomes a step, a reset, a message. What detectors are to look at is in its `Recorded`.
 //! - `observe`: the detectors look, and answer with findings.
-//! - `decide`: at most one command comes of the findings; `publish` words it and puts its verdict on the board.
+//! - `decide`: at most one command comes of the findings.
+//! - `publish` words it and puts its verdict on the board.
+//!
+//! What is added up of it stands apart (`accounts`): taken before, written after, and read by none of the four.
 //!
 //! Where calls are judged by turn, the end of a turn is looked at in the same way, before the event that ended it.
 
+mod accounts;
 mod apply;
 mod context;
 mod cost;
@@ -29,7 +33,6 @@ mod observe;
 mod publishing;
 mod recording;
 mod session;
-mod spending;
 mod stop;
 mod subject;
 mod swarm;
