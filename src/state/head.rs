@@ -18,12 +18,10 @@ use loopwarden_core::{event::EventTime, policy::Arm};
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
+use crate::board::{Hashes, StoredBoard, corrupt, detector, pack, unpack};
 use crate::codec::{H64, H128, pack64, pack128, unpack64, unpack128};
 use crate::ring::StoredRing;
-use crate::verdict::{StoredVerdict, corrupt, detector};
 
-/// Hashes that are always there.
-type Hashes = Vec<[u8; 8]>;
 /// A text: the hashes of its sketch.
 type Text = Vec<u32>;
 
@@ -33,11 +31,8 @@ pub(super) struct StoredHead<'a> {
     next_sequence: u64,
     floor: u64,
     len: u32,
-    epoch: i64,
-    live_seq: u64,
     #[serde(borrow)]
-    verdicts: Vec<StoredVerdict<'a>>,
-    recent_events: Hashes,
+    board: StoredBoard<'a>,
     shadow_seq: u64,
     time: i64,
     lag_ms: i64,
@@ -75,10 +70,7 @@ impl<'a> StoredHead<'a> {
             next_sequence: ring.next_sequence,
             floor: ring.floor,
             len: ring.len as u32,
-            epoch: head.epoch,
-            live_seq: head.live_seq,
-            verdicts: head.verdicts.iter().map(StoredVerdict::of).collect(),
-            recent_events: pack(&head.recent_events),
+            board: StoredBoard::of(&head.board),
             shadow_seq: head.shadow_seq,
             time: head.time.0,
             lag_ms: head.lag_ms,
@@ -129,8 +121,7 @@ impl<'a> StoredHead<'a> {
             |(number, call)| -> Result<_, StoreError> { Ok(PendingNudge { detector: detector(number)?, call: unpack128(call) }) };
         let words = self.user_words.into_iter().take(USER_NAMING_TEXTS_MAX);
         let head = Head {
-            epoch: self.epoch,
-            live_seq: self.live_seq,
+            board: self.board.into_board()?,
             shadow_seq: self.shadow_seq,
             time: EventTime(self.time),
             lag_ms: self.lag_ms,
@@ -139,14 +130,12 @@ impl<'a> StoredHead<'a> {
             world: unpack64(self.world),
             producer_seq: self.producer_seq,
             pending_turn: self.pending_turn,
-            recent_events: unpack(self.recent_events),
             sent_texts: unpack(self.sent_texts),
             user_texts: sketches(self.user_texts, USER_TEXTS_MAX),
             user_words: words.map(|words| words.into_iter().take(USER_WORDS_MAX).collect()).collect(),
             streaks: self.streaks.map(StoredStreaks::into_streaks).transpose()?.unwrap_or_default(),
             episodes: self.episodes.into_iter().map(StoredEpisode::into_episode).collect::<Result<_, _>>()?,
             shadow_episodes: self.shadow_episodes.into_iter().map(StoredEpisode::into_episode).collect::<Result<_, _>>()?,
-            verdicts: self.verdicts.into_iter().map(StoredVerdict::into_verdict).collect::<Result<_, _>>()?,
             timers: TimerTable::restored([
                 (TimerKind::Idle, self.idle_due.map(EventTime)),
                 (TimerKind::OpenCalls, self.open_due.map(EventTime)),
@@ -165,14 +154,6 @@ impl<'a> StoredHead<'a> {
         };
         Ok((head, ring))
     }
-}
-
-fn pack(hashes: &VecDeque<Hash64>) -> Hashes {
-    hashes.iter().map(|hash| hash.0.to_be_bytes()).collect()
-}
-
-fn unpack(hashes: Hashes) -> VecDeque<Hash64> {
-    hashes.into_iter().map(|bytes| Hash64(u64::from_be_bytes(bytes))).collect()
 }
 
 fn texts(texts: &VecDeque<Sketch>) -> Vec<Text> {

@@ -3,6 +3,7 @@
 //! RocksDB is always a prefix of the committed changelog (invariant 3): [`StateStore::commit`] is called after the log has committed,
 //! with one batch for all tasks of the lane, each task's Position inside.
 
+mod board;
 pub mod codec;
 mod hash;
 mod head;
@@ -21,7 +22,6 @@ pub mod stop;
 pub mod swarm;
 mod tenants;
 mod timer;
-mod verdict;
 
 pub use hash::state_hash;
 pub use keys::{KeyFamily, StateKey, task_of, task_prefix};

@@ -220,7 +220,7 @@ fn held(store: &impl StateStore, task: TaskId, session_key: &[u8]) -> Result<Opt
         }
         ControlFlow::Continue(())
     })?;
-    Ok(Some(Held { time: head.time, is_blocked: head.verdicts.blocks().next().is_some(), records }))
+    Ok(Some(Held { time: head.time, is_blocked: head.board.verdicts.blocks().next().is_some(), records }))
 }
 
 #[cfg(test)]

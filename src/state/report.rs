@@ -10,8 +10,8 @@ use loopwarden_core::engine::{
 use loopwarden_core::{event::EventTime, identity::Hash128, policy::Per};
 use serde::{Deserialize, Serialize};
 
+use crate::board::StoredRecipe;
 use crate::swarm::used::{StoredSpawned, StoredUsed};
-use crate::verdict::StoredRecipe;
 use crate::{StoreError, codec};
 
 /// Header of a record with how far partitions of events have been read. Its value is a report without an entry, so that a program
@@ -191,15 +191,7 @@ fn part(text: &str) -> Option<(&str, &str)> {
 impl SwarmRecord {
     /// A report without an entry: the value of a record whose header alone counts. It takes no time anywhere.
     pub fn of_nothing() -> Self {
-        let recipe = loopwarden_core::engine::IdentityRecipe::Opaque;
-        Self::Report(SwarmReport {
-            tool: String::new(),
-            recipe,
-            record_time: EventTime(0),
-            entries: Vec::new(),
-            used: None,
-            spawned: None,
-        })
+        Self::Report(SwarmReport::empty(EventTime(0)))
     }
 
     /// Bytes of the record.

@@ -7,9 +7,9 @@ use loopwarden_core::detect::{History, Step};
 use loopwarden_core::engine::{Head, Session, SubjectKey};
 use loopwarden_core::event::TaskId;
 
+use crate::board::corrupt;
 use crate::head::StoredHead;
 use crate::ring::StoredRing;
-use crate::verdict::corrupt;
 use crate::{Change, KeyFamily, StateKey, StateStore, StoreError, codec, step};
 
 /// A session as it was read.

@@ -1,11 +1,10 @@
 //! Whom operators stop: key and encoding.
 
-use std::collections::VecDeque;
-
-use loopwarden_core::engine::{CommandId, InForceStop, StopState, SubjectKey};
-use loopwarden_core::{event::EventTime, identity::Hash64};
+use loopwarden_core::engine::{StopState, SubjectKey};
+use loopwarden_core::event::EventTime;
 use serde::{Deserialize, Serialize};
 
+use crate::board::StoredBoard;
 use crate::{KeyFamily, StateKey, StoreError, codec};
 
 /// Where the state of a subject is kept.
@@ -21,23 +20,10 @@ pub fn subject_of(key: &[u8]) -> Option<SubjectKey> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredStop {
-    command_id: [u8; 16],
-    episode: [u8; 16],
-    actor: String,
-    reason: String,
-    fails_closed: bool,
-    issued_at: i64,
-    expires_at: i64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredState {
-    epoch: i64,
-    seq: u64,
+struct StoredStop<'a> {
+    #[serde(borrow)]
+    board: StoredBoard<'a>,
     time: i64,
-    recent_events: Vec<[u8; 8]>,
-    in_force: Option<StoredStop>,
     forgotten_at: i64,
 }
 
@@ -46,24 +32,8 @@ struct StoredState {
 /// # Errors
 /// As [`codec::encode`].
 pub fn encode(state: &StopState) -> Result<Vec<u8>, StoreError> {
-    let in_force = state.in_force.as_ref().map(|stop| StoredStop {
-        command_id: stop.command_id.0,
-        episode: stop.episode.0,
-        actor: stop.actor.clone(),
-        reason: stop.reason.clone(),
-        fails_closed: stop.fails_closed,
-        issued_at: stop.issued_at.0,
-        expires_at: stop.expires_at.0,
-    });
-    let stored = StoredState {
-        epoch: state.epoch,
-        seq: state.seq,
-        time: state.time.0,
-        recent_events: state.recent_events.iter().map(|hash| hash.0.to_be_bytes()).collect(),
-        in_force,
-        forgotten_at: state.forgotten_at.0,
-    };
-    codec::encode(&stored)
+    let board = StoredBoard::of(&state.board);
+    codec::encode(&StoredStop { board, time: state.time.0, forgotten_at: state.forgotten_at.0 })
 }
 
 /// Reads what is known of a subject.
@@ -71,60 +41,47 @@ pub fn encode(state: &StopState) -> Result<Vec<u8>, StoreError> {
 /// # Errors
 /// As [`codec::decode`].
 pub fn decode(bytes: &[u8]) -> Result<StopState, StoreError> {
-    let stored: StoredState = codec::decode(KeyFamily::Stop.as_str(), bytes)?;
-    let in_force = stored.in_force.map(|stop| InForceStop {
-        command_id: CommandId(stop.command_id),
-        episode: CommandId(stop.episode),
-        actor: stop.actor,
-        reason: stop.reason,
-        fails_closed: stop.fails_closed,
-        issued_at: EventTime(stop.issued_at),
-        expires_at: EventTime(stop.expires_at),
-    });
-    let recent_events: VecDeque<Hash64> =
-        stored.recent_events.into_iter().map(|bytes| Hash64(u64::from_be_bytes(bytes))).collect();
-    Ok(StopState {
-        epoch: stored.epoch,
-        seq: stored.seq,
-        time: EventTime(stored.time),
-        recent_events,
-        in_force,
-        forgotten_at: EventTime(stored.forgotten_at),
-    })
+    let StoredStop { board, time, forgotten_at } = codec::decode(KeyFamily::Stop.as_str(), bytes)?;
+    Ok(StopState { board: board.into_board()?, time: EventTime(time), forgotten_at: EventTime(forgotten_at) })
 }
 
 #[cfg(test)]
 mod tests {
-    use loopwarden_core::event::StopScope;
+    use loopwarden_core::engine::{
+        Action, Advice, Board, CommandId, OperatorStop, PlacedBy, Placement, Scope, ScopeKind, Verdict,
+    };
+    use loopwarden_core::{event::StopScope, identity::Hash64};
 
     use super::*;
 
     #[test]
     fn its_bytes_and_its_key_read_back() {
-        let stop = InForceStop {
+        let stop = OperatorStop { actor: "alice".to_owned(), reason: "runaway".to_owned(), fails_closed: true };
+        let verdict = Verdict {
             command_id: CommandId([1; 16]),
+            action: Action::Block,
+            scope: Scope { kind: ScopeKind::Swarm, tool: None, tools: Vec::new(), fingerprint: None, only: Vec::new() },
+            level: 4,
             episode: CommandId([2; 16]),
-            actor: "alice".to_owned(),
-            reason: "runaway".to_owned(),
-            fails_closed: true,
+            by: PlacedBy::Operator(Box::new(stop)),
+            message: "stop".to_owned(),
+            placement: Placement::NextTurn,
+            advice: Some(Advice::Stop),
             issued_at: EventTime(7),
             expires_at: EventTime(9),
         };
-        let state = StopState {
-            epoch: 5,
-            seq: 3,
-            time: EventTime(7),
-            recent_events: [Hash64(1), Hash64(2)].into(),
-            in_force: Some(stop),
-            forgotten_at: EventTime(99),
-        };
+        let seen = [Hash64(1), Hash64(2)].into();
+        let board = Board { epoch: 5, seq: 3, verdicts: vec![verdict].into(), seen };
+        let state = StopState { board, time: EventTime(7), forgotten_at: EventTime(99) };
         assert_eq!(decode(&encode(&state).unwrap()).unwrap(), state);
         let bytes = [
-            &[b'1', 10, 3, 14, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1][..],
+            &b"1\x0a\x03\x01"[..],
             &[1; 16],
+            b"\x01\x01\x00\x00\x00\x04",
             &[2; 16],
-            b"\x05alice\x07runaway\x01\x0e\x12",
-            &[198, 1],
+            b"\x01\x05alice\x07runaway\x01\x04stop\x00\x01\x04\x0e\x12",
+            &[2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2],
+            &[14, 198, 1],
         ];
         assert_eq!(encode(&state).unwrap(), bytes.concat());
         for scope in StopScope::LIST {

@@ -9,9 +9,9 @@ use loopwarden_core::engine::{CommandId, Contribution, Pane, Period, SEPARATOR, 
 use loopwarden_core::event::{EventTime, TaskId};
 use serde::{Deserialize, Serialize};
 
+use crate::board::{StoredBoard, StoredRecipe};
 use crate::swarm::used::{StoredSpawned, StoredUsed};
 use crate::timer::due_bytes;
-use crate::verdict::{StoredRecipe, StoredVerdict};
 use crate::{KeyFamily, StateKey, StateStore, StoreError, codec};
 
 /// A counter as it was read.
@@ -98,7 +98,7 @@ struct StoredCounter<'a> {
     floor: Option<i64>,
     /// Start, epoch, commands, step, episode.
     periods: Vec<(i64, i64, u64, u32, [u8; 16])>,
-    verdicts: Vec<StoredVerdict<'a>>,
+    board: StoredBoard<'a>,
     time: i64,
     panes_due: Option<i64>,
     verdict_due: Option<i64>,
@@ -136,7 +136,7 @@ pub fn encode_head(counter: &SwarmCounter, seen: EventTime) -> Result<Vec<u8>, S
             .iter()
             .map(|(start, period)| (*start, period.epoch, period.seq, period.step, period.episode.0))
             .collect(),
-        verdicts: counter.verdicts.iter().map(StoredVerdict::of).collect(),
+        board: StoredBoard::of(&counter.board),
         time: counter.time.0,
         panes_due: counter.timers.due(TimerKind::Panes).map(|due| due.0),
         verdict_due: counter.timers.due(TimerKind::SwarmVerdicts).map(|due| due.0),
@@ -166,7 +166,7 @@ fn take_head(bytes: &[u8]) -> Result<(LoadedCounter, Option<Vec<EventTime>>), St
         life: stored.life.map(StoredUsed::into_used),
         floor: stored.floor.map(EventTime),
         periods: stored.periods.into_iter().map(period).collect(),
-        verdicts: stored.verdicts.into_iter().map(StoredVerdict::into_verdict).collect::<Result<_, _>>()?,
+        board: stored.board.into_board()?,
         time: EventTime(stored.time),
         timers: TimerTable::restored([
             (TimerKind::Panes, stored.panes_due.map(EventTime)),

@@ -81,7 +81,7 @@ impl Invariant {
                 let numbers = |shadow| {
                     effects.commands.iter().filter(move |command| command.is_shadow == shadow).map(|command| command.seq)
                 };
-                numbers(false).eq(before.0 + 1..=head.live_seq) && numbers(true).eq(before.1 + 1..=head.shadow_seq)
+                numbers(false).eq(before.0 + 1..=head.board.seq) && numbers(true).eq(before.1 + 1..=head.shadow_seq)
             }
             Self::CommandsExpire => effects.commands.iter().all(|command| command.expires_at > head.time),
             Self::OnlyBlockersBlock => effects.commands.iter().filter(|command| command.action == Action::Block).all(|command| {
@@ -113,14 +113,14 @@ impl Invariant {
                 episodes.len() <= policy.episodes.kept && identities.len() == episodes.len()
             }),
             Self::VerdictsStand => {
-                head.verdicts.len() <= ACTIVE_VERDICTS_MAX
-                    && head.verdicts.iter().all(|verdict| verdict.expires_at > head.time)
+                head.board.verdicts.len() <= ACTIVE_VERDICTS_MAX
+                    && head.board.verdicts.iter().all(|verdict| verdict.expires_at > head.time)
             }
-            Self::MemoryBounded => head.recent_events.len() <= RECENT_IDS_MAX && head.sent_texts.len() <= SENT_TEXTS_MAX,
+            Self::MemoryBounded => head.board.seen.len() <= RECENT_IDS_MAX && head.sent_texts.len() <= SENT_TEXTS_MAX,
             Self::TimersStand => {
                 let has_open = history.ring().any(|step| step.flags.contains(Flags::OPEN));
                 head.timers.due(TimerKind::Idle).is_some()
-                    && head.timers.due(TimerKind::Verdicts) == head.verdicts.next_expiry()
+                    && head.timers.due(TimerKind::Verdicts) == head.board.verdicts.next_expiry()
                     && (!has_open || head.timers.due(TimerKind::OpenCalls).is_some())
             }
         }
@@ -150,7 +150,7 @@ fn blocked() -> World {
         meta.timestamp = EventTime(1_767_225_600_000 + at);
         let event = decode(Some(payload.as_bytes()), &meta).unwrap();
         effects.clear();
-        before = (session.head.live_seq, session.head.shadow_seq);
+        before = (session.head.board.seq, session.head.shadow_seq);
         let place = SourcePosition { topic: "t", partition: 0, offset: 0, watermark: event.time };
         engine.apply(&SubjectKey::of_event(&event), &mut session, Input::Event(&event, place), &mut effects);
     }
@@ -171,7 +171,7 @@ fn two_commands_for_one_event_are_told() {
     let mut world = blocked();
     let mut second = world.effects.commands[0].clone();
     second.seq += 1;
-    world.session.head.live_seq += 1;
+    world.session.head.board.seq += 1;
     world.effects.commands.push(second);
     assert_eq!(world.broken(), [Invariant::OneCommand]);
 }
@@ -236,7 +236,7 @@ fn an_episode_too_many_is_told() {
 fn a_verdict_past_its_time_is_told() {
     let mut world = blocked();
     let now = world.session.head.time;
-    world.session.head.verdicts[0].expires_at = now;
+    world.session.head.board.verdicts[0].expires_at = now;
     world.session.head.timers.set(TimerKind::Verdicts, Some(now));
     assert_eq!(world.broken(), [Invariant::VerdictsStand]);
 }
@@ -244,7 +244,7 @@ fn a_verdict_past_its_time_is_told() {
 #[test]
 fn an_id_too_many_is_told() {
     let mut world = blocked();
-    world.session.head.recent_events.extend((0..65).map(Hash64));
+    world.session.head.board.seen.extend((0..65).map(Hash64));
     assert_eq!(world.broken(), [Invariant::MemoryBounded]);
 }
 

@@ -206,7 +206,7 @@ fn no_stream_of_events_panics_or_breaks_an_invariant() {
             let event = decode(Some(payload.as_bytes()), &meta).unwrap_or_else(|rejected| panic!("{rejected}: {payload}"));
             let subject = SubjectKey::of_event(&event);
             effects.clear();
-            let before = (session.head.live_seq, session.head.shadow_seq);
+            let before = (session.head.board.seq, session.head.shadow_seq);
             engine.apply(
                 &subject,
                 &mut session,
@@ -627,7 +627,7 @@ fn a_reset_of_a_swarm_makes_every_step_new_in_a_later_epoch() {
     feed(&mut counter, &mut effects, 0);
     let reset = EventTime(START + 15_000);
     engine.apply(&key(), &mut counter, SwarmInput::Reset(reset), &mut effects);
-    assert!(counter.panes.is_empty() && counter.verdicts.is_empty());
+    assert!(counter.panes.is_empty() && counter.board.verdicts.is_empty());
     feed(&mut counter, &mut effects, 20);
     let told: Vec<(i64, u64)> = effects.commands.iter().map(|command| (command.epoch, command.seq)).collect();
     assert_eq!(told, [(START, 1), (reset.0, 1)]);

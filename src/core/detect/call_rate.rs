@@ -5,9 +5,7 @@ use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::{Flags, Step};
 use crate::detect::swarm_repeat::{COUNTED, Counted};
 use crate::detect::text::{CommandText, TextContext};
-use crate::detect::{
-    detector::Detector, steps::history::History, steps::pace::is_parallel, weights::evidence::Marks, weights::news,
-};
+use crate::detect::{detector::Detector, steps::history::History, weights::evidence::Marks, weights::news};
 use crate::event::EventTime;
 use crate::setting::{
     BlockScope, Key, Kind, MODE, Mode, Needs, SharedSettings, Table, ToolPolicy, count, millis, one_of, settings,
@@ -137,7 +135,7 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
     // A batch is one piece of evidence: the calls of a fan-out are all made before the first answer is there.
     let may_be_batch = equal.len() < limit as usize * BATCH_FACTOR;
     let is_of_batch = |call: &Step, before: Option<&Step>| {
-        may_be_batch && call.flags.contains(Flags::SAME_TURN) && before.is_some_and(|before| is_parallel(call, before))
+        may_be_batch && call.flags.contains(Flags::SAME_TURN) && before.is_some_and(|before| call.is_parallel_to(before))
     };
     let in_vain: Vec<&Step> = equal
         .iter()

@@ -4,7 +4,7 @@ use crate::detect::finding::{Family, Finding, halves, loop_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::{Flags, Step};
 use crate::detect::text::{CommandText, TextContext};
-use crate::detect::{detector::Detector, steps::history::History, steps::pace::is_parallel};
+use crate::detect::{detector::Detector, steps::history::History};
 use crate::setting::{MODE, Mode, ToolPolicy, count, settings, steps};
 
 /// Calls of a round at most.
@@ -58,7 +58,8 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
     let calls: Vec<&Step> = history.counted_back_from(step).collect();
     (1..=settings.calls).find_map(|period| {
         let before = calls.iter().skip(period as usize);
-        let pairs = calls.iter().zip(before).take_while(|(call, before)| call.call == before.call && !is_parallel(call, before));
+        let pairs =
+            calls.iter().zip(before).take_while(|(call, before)| call.call == before.call && !call.is_parallel_to(before));
         let count = pairs.count() as u32 / period + 1;
         let first = calls.get((count * period) as usize - 1).filter(|_| count >= rounds)?;
         // A cycle is the same wherever it is entered.

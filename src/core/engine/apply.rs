@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::input::{Input, SourcePosition};
 use crate::engine::observe::{Recorded, observe};
-use crate::engine::recording::lifecycle::{drop_expired, note_world, remember, reset, reset_at, unblock_on_policy_change};
+use crate::engine::recording::lifecycle::{drop_expired, note_world, reset, reset_at, unblock_on_policy_change};
 use crate::engine::recording::record::{note_findings, record, turn_has_ended};
 use crate::engine::session::{Head, Session};
 use crate::engine::tree::{self, Tree};
@@ -47,16 +47,16 @@ impl SessionEngine {
             Input::Event(event, place) => self.event(subject, session, event, place, out),
             Input::Reset(event, place) => {
                 let id = hash_text(&event.id).hash64();
-                if session.head.recent_events.contains(&id) {
-                    out.counters.duplicate = true;
-                    return;
+                out.counters.duplicate = !session.head.board.takes(id);
+                if !out.counters.duplicate {
+                    let context = self.context(subject, session, event, id, place);
+                    reset(&context, session, ReasonCode::Reset, out);
                 }
-                remember(&mut session.head.recent_events, id);
-                let context = self.context(subject, session, event, id, place);
-                reset(&context, session, ReasonCode::Reset, out);
             }
             Input::Timer(kind, at) => due::fire(&self.policy, session, kind, at, out),
         }
+        let expiry = session.head.board.verdicts.next_expiry();
+        session.head.timers.arm(TimerKind::Verdicts, expiry, &mut out.timers);
         out.counters.blocked_delta = i32::from(is_blocked(session)) - i32::from(was_blocked);
     }
 
@@ -71,10 +71,10 @@ impl SessionEngine {
     ) {
         self.begin(session, event, out);
         let id = hash_text(&event.id).hash64();
-        if session.history.knows_event(id) || session.head.recent_events.contains(&id) {
+        if session.history.knows_event(id) || session.head.board.has_seen(id) {
             out.counters.duplicate = true;
             // The record itself, read again because a commit has cut it in two: agents may be left. A copy of it is another record.
-            out.reaches_others = session.head.recent_events.contains(&reset_at(event, place));
+            out.reaches_others = session.head.board.has_seen(reset_at(event, place));
             return;
         }
         let pause_ms = event.time.0.saturating_sub(session.head.time.0).max(0);
@@ -94,7 +94,7 @@ impl SessionEngine {
         judge(&context, session, &recorded, !has_spoken, out);
         account.after(&context, session, &recorded, out);
         if !is_of_call(&event.kind) {
-            remember(&mut session.head.recent_events, id);
+            session.head.board.note_seen(id);
         }
         // A late answer or ack does not bring an ended agent back.
         if begins_again(&event.kind) {
@@ -129,7 +129,7 @@ impl SessionEngine {
     fn begin(&self, session: &mut Session, event: &Event<'_>, out: &mut Effects) {
         if !session.has_begun {
             session.has_begun = true;
-            session.head.epoch = event.record_time.0.max(session.head.epoch.saturating_add(1));
+            session.head.board.epoch = event.record_time.0.max(session.head.board.epoch.saturating_add(1));
             session.head.time = event.time;
             session.head.policy = self.policy.hash.hash64();
             out.counters.session_began = true;
@@ -157,7 +157,7 @@ fn judge(context: &Context<'_>, session: &mut Session, recorded: &Recorded<'_>, 
 
 /// Whether a block of the session is in force.
 fn is_blocked(session: &Session) -> bool {
-    session.head.verdicts.blocks().next().is_some()
+    session.head.board.verdicts.blocks().next().is_some()
 }
 
 /// Time, lag, the producer's counter, the swarm and the tree of an event. Whether its agent names a tree for the first time.

@@ -48,7 +48,7 @@ pub(super) fn fire(policy: &Policy, session: &mut Session, kind: TimerKind, at: 
             session.head.timers.fired(kind);
             let gone_at = session.head.time.plus_ms(lifetime_ms(policy, session.head.has_ended));
             // An agent that has ended is forgotten sooner than its block ends: it would come back free.
-            let blocked_until = session.head.verdicts.blocks().map(|block| block.expires_at).max();
+            let blocked_until = session.head.board.verdicts.blocks().map(|block| block.expires_at).max();
             let gone_at = blocked_until.map_or(gone_at, |until| gone_at.max(until));
             if gone_at > at {
                 session.head.timers.arm(kind, Some(gone_at), &mut out.timers);
@@ -63,7 +63,6 @@ pub(super) fn fire(policy: &Policy, session: &mut Session, kind: TimerKind, at: 
         TimerKind::Verdicts => {
             session.head.timers.fired(kind);
             drop_expired(session, at, out);
-            session.head.arm_verdicts(&mut out.timers);
         }
         TimerKind::Panes | TimerKind::SwarmVerdicts | TimerKind::Stop => {}
     }

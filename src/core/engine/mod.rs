@@ -49,10 +49,10 @@ pub use effects::*;
 pub use exemptions::{Exemption, Exemptions};
 pub use input::{Input, SourcePosition};
 pub use marks::Mark;
+pub use publishing::board::{Board, OperatorStop, PlacedBy, Verdict, Verdicts};
 pub use publishing::command::*;
-pub use publishing::verdicts::Verdicts;
 pub use session::{Head, PendingNudge, Session};
-pub use stop::{InForceStop, StopEffects, StopState};
+pub use stop::{StopEffects, StopState};
 pub use subject::{Group, GroupKind, SEPARATOR, SubjectKey, joined};
 pub use swarm::{
     Contribution, Pane, Panes, Period, SeenBrief, Spawned, SpawnedWindow, SwarmCounter, SwarmEngine, SwarmEntry, SwarmInput,

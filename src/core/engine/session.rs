@@ -5,11 +5,10 @@ use std::collections::VecDeque;
 use crate::detect::{History, Streaks};
 use crate::engine::cost::{OpenCost, OpenCosts};
 use crate::engine::deciding::episode::{Episode, Track};
-use crate::engine::timer::{TimerChange, TimerKind, TimerTable};
+use crate::engine::publishing::board::{Board, Verdict};
+use crate::engine::timer::TimerTable;
 use crate::engine::tree::{Tree, trees_of};
-use crate::engine::{
-    exemptions::Exemptions, publishing::command::Verdict, publishing::verdicts::Verdicts, watched::WatchedAgent,
-};
+use crate::engine::{exemptions::Exemptions, watched::WatchedAgent};
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128, Sketch, hash_text};
 use crate::policy::Detector;
@@ -17,10 +16,7 @@ use crate::policy::Detector;
 /// Everything of a session but its steps. Small: it is written at every commit that touches the session.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Head {
-    /// Record timestamp (ms) at which this state began; above every former one.
-    pub epoch: i64,
-    /// Number of commands so far.
-    pub live_seq: u64,
+    pub board: Board,
     /// Number of shadow commands so far.
     pub shadow_seq: u64,
     /// Largest event time so far.
@@ -38,8 +34,6 @@ pub struct Head {
     pub producer_seq: u64,
     /// Turn of calls not yet evaluated (`evaluate = "turn"`) + 1; 0 = none.
     pub pending_turn: u64,
-    /// Ids of the last events that are no call, oldest first; at most `RECENT_IDS_MAX`.
-    pub recent_events: VecDeque<Hash64>,
     /// Hashes of the texts we sent last: our own messages never count as a person's. At most 8.
     pub sent_texts: VecDeque<Hash64>,
     /// Texts of people, oldest first: one like them is no news. At most `USER_TEXTS_MAX`.
@@ -51,8 +45,6 @@ pub struct Head {
     pub episodes: Vec<Episode>,
     /// Episodes of shadow findings, oldest first.
     pub shadow_episodes: Vec<Episode>,
-    /// Live verdicts that have not expired.
-    pub verdicts: Verdicts,
     /// Where the timers of the session stand.
     pub timers: TimerTable,
     /// The agent has ended: the state goes after `ended_ms`.
@@ -89,17 +81,13 @@ impl Head {
 
     /// Number of the next command of a track.
     pub(super) const fn next_seq(&mut self, track: Track) -> u64 {
-        let seq = match track {
-            Track::Live => &mut self.live_seq,
-            Track::Shadow => &mut self.shadow_seq,
-        };
-        *seq += 1;
-        *seq
-    }
-
-    /// Moves the verdicts' timer to the earliest expiry.
-    pub(super) fn arm_verdicts(&mut self, changes: &mut Vec<TimerChange>) {
-        self.timers.arm(TimerKind::Verdicts, self.verdicts.next_expiry(), changes);
+        match track {
+            Track::Live => self.board.next_seq(),
+            Track::Shadow => {
+                self.shadow_seq += 1;
+                self.shadow_seq
+            }
+        }
     }
 
     /// Whether what binds a tree of this name binds the agent whose head it is.
@@ -112,7 +100,7 @@ impl Head {
     /// Whether an event that is no call was among the last ones: a `reset` that has been here changes nothing any more.
     #[must_use]
     pub fn knows(&self, event_id: &str) -> bool {
-        self.recent_events.contains(&hash_text(event_id).hash64())
+        self.board.has_seen(hash_text(event_id).hash64())
     }
 }
 
@@ -152,7 +140,7 @@ impl Session {
     /// Bytes held in memory, for the cache's budget. An estimate from capacities; cheap.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let verdicts: usize = self.head.verdicts.iter().map(|verdict| verdict.message.len() + size_of::<Verdict>()).sum();
+        let verdicts: usize = self.head.board.verdicts.iter().map(|verdict| verdict.message.len() + size_of::<Verdict>()).sum();
         let streaks = &self.head.streaks;
         let texts = (self.head.user_texts.len() + streaks.own_texts.texts.len()) * size_of::<Sketch>();
         let named: usize = self.head.user_words.iter().map(|words| size_of_val(&**words)).sum();

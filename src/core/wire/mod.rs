@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
     use crate::detect::Detector;
-    use crate::engine::{self, Action, Advice, CommandId, IdentityRecipe, Placement, ScopeKind, SubjectKey};
+    use crate::engine::{self, Action, Advice, Board, CommandId, IdentityRecipe, PlacedBy, Placement, ScopeKind, SubjectKey};
     use crate::event::EventTime;
     use crate::identity::Hash128;
 
@@ -85,7 +85,7 @@ mod tests {
             },
             level: 1,
             episode: CommandId([0; 16]),
-            detector: Detector::SwarmRepeat,
+            by: PlacedBy::Detector(Detector::SwarmRepeat),
             message: "a \"b\"".to_owned(),
             placement: Placement::AppendToResult { call_id: Some("c".to_owned()) },
             advice: Some(Advice::Stop),
@@ -93,7 +93,8 @@ mod tests {
             expires_at: EventTime(3),
         };
         let of = SubjectKey::Swarm { tenant: "t".to_owned(), swarm_id: "w".to_owned(), fingerprint: Hash128(0xa) };
-        let row = Row::of(&of, std::slice::from_ref(&verdict), -1, 2, EventTime(2)).unwrap();
+        let board = Board { epoch: -1, seq: 2, verdicts: vec![verdict.clone()].into(), ..Board::default() };
+        let row = Row::of(&of, &board, EventTime(2)).unwrap();
         let expected = concat!(
             r#"{"v":1,"subject":{"kind":"swarm","tenant":"t","swarm_id":"w","fingerprint":"0000000000000000000000000000000a"},"#,
             r#""status":"nudged","epoch":0,"seq":2,"updated_at":"1970-01-01T00:00:00.002Z","expires_at":"1970-01-01T00:00:00.003Z","#,
@@ -107,7 +108,7 @@ mod tests {
         let read: Row<'_> = serde_json::from_str(expected).unwrap();
         let [active] = <[Verdict<'_>; 1]>::try_from(read.active).unwrap();
         assert_eq!((active.scope.read(), active.expires_at), (Some(verdict.scope), Some(EventTime(3))));
-        assert!(Row::of(&of, &[], 1, 1, EventTime(2)).is_none());
+        assert!(Row::of(&of, &Board::default(), EventTime(2)).is_none());
     }
 
     #[test]

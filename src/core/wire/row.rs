@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{self, Action, InForceStop, Placement, ReasonCode, SubjectKey};
+use crate::engine::{self, Board, Placement, SubjectKey};
 use crate::event::{EventTime, StopScope};
 use crate::identity::base32;
 use crate::wire::scope::{GroupName, Scope};
-use crate::wire::{Text, VERSION, time};
+use crate::wire::{Text, VERSION, time, to_json};
 
 /// A state row. What only people read of it is not read back.
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub struct Subject<'a> {
 pub struct Verdict<'a> {
     /// The command that placed it.
     pub command_id: Text<'a>,
-    /// Word of an [`Action`]: a nudge or a block.
+    /// Word of an [`engine::Action`]: a nudge or a block.
     pub action: Text<'a>,
     pub scope: Scope<'a>,
     pub level: u8,
@@ -91,56 +91,26 @@ pub struct Verdict<'a> {
 impl<'a> Row<'a> {
     /// The row of a subject after an input at `at`; none where no verdict holds.
     #[must_use]
-    pub fn of(subject: &'a SubjectKey, verdicts: &'a [engine::Verdict], epoch: i64, seq: u64, at: EventTime) -> Option<Self> {
-        let expires_at = verdicts.iter().map(|verdict| verdict.expires_at).max()?;
-        let is_blocked = verdicts.iter().any(|verdict| verdict.action == Action::Block);
+    pub fn of(subject: &'a SubjectKey, board: &'a Board, at: EventTime) -> Option<Self> {
+        let expires_at = board.verdicts.iter().map(|verdict| verdict.expires_at).max()?;
+        let is_blocked = board.verdicts.blocks().next().is_some();
         let subject = Subject::of(subject);
         Some(Self {
             v: VERSION,
             status: if is_blocked { "blocked" } else { "nudged" },
-            epoch: epoch.max(0).unsigned_abs(),
-            seq,
+            epoch: board.epoch.max(0).unsigned_abs(),
+            seq: board.seq,
             updated_at: Some(at),
             expires_at: Some(expires_at),
-            active: verdicts.iter().map(|verdict| Verdict::of(verdict, &subject)).collect(),
+            active: board.verdicts.iter().map(|verdict| Verdict::of(verdict, &subject)).collect(),
             subject,
         })
     }
-}
 
-impl<'a> Row<'a> {
-    /// The row of whom an operator stops.
+    /// Its JSON.
     #[must_use]
-    pub fn of_stop(subject: &'a SubjectKey, stop: &'a InForceStop, epoch: i64, seq: u64, at: EventTime) -> Self {
-        let scope = if let SubjectKey::Stop { scope, .. } = subject { *scope } else { StopScope::Session };
-        let subject = Subject::of(subject);
-        let verdict = Verdict {
-            command_id: base32(&stop.command_id.0).into(),
-            action: Action::Block.as_str().into(),
-            scope: Scope::of_stop(scope, subject.agent_id, subject.group.clone()),
-            level: 4,
-            episode: base32(&stop.episode.0).into(),
-            code: ReasonCode::Stop.as_str().into(),
-            message: stop.message().into(),
-            placement: None,
-            call_id: None,
-            advice: Some(engine::Advice::Stop.as_str().into()),
-            actor: Some(Cow::Borrowed(stop.actor.as_str())).filter(|actor| !actor.is_empty()),
-            reason: Some(Cow::Borrowed(stop.reason.as_str())),
-            fail: stop.fails_closed.then_some("closed".into()),
-            issued_at: Some(stop.issued_at),
-            expires_at: Some(stop.expires_at),
-        };
-        Self {
-            v: VERSION,
-            status: "blocked",
-            epoch: epoch.max(0).unsigned_abs(),
-            seq,
-            updated_at: Some(at),
-            expires_at: Some(stop.expires_at),
-            active: vec![verdict],
-            subject,
-        }
+    pub fn json(subject: &'a SubjectKey, board: &'a Board, at: EventTime) -> Option<Vec<u8>> {
+        Self::of(subject, board, at).map(|row| to_json(&row))
     }
 }
 
@@ -179,20 +149,21 @@ impl<'a> Subject<'a> {
 
 impl<'a> Verdict<'a> {
     fn of(verdict: &'a engine::Verdict, subject: &Subject<'a>) -> Self {
+        let stop = verdict.stop();
         Self {
             command_id: base32(&verdict.command_id.0).into(),
             action: verdict.action.as_str().into(),
             scope: Scope::of(&verdict.scope, subject.agent_id, subject.group.clone()),
             level: verdict.level,
             episode: base32(&verdict.episode.0).into(),
-            code: verdict.detector.as_str().into(),
+            code: verdict.by.as_str().into(),
             message: Cow::Borrowed(&verdict.message),
             placement: placement(&verdict.placement),
             call_id: call_id(&verdict.placement),
             advice: verdict.advice.map(|advice| advice.as_str().into()),
-            actor: None,
-            reason: None,
-            fail: None,
+            actor: stop.map(|stop| Cow::Borrowed(stop.actor.as_str())).filter(|actor| !actor.is_empty()),
+            reason: stop.map(|stop| Cow::Borrowed(stop.reason.as_str())),
+            fail: stop.filter(|stop| stop.fails_closed).map(|_| "closed".into()),
             issued_at: Some(verdict.issued_at),
             expires_at: Some(verdict.expires_at),
         }

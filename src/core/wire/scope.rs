@@ -5,7 +5,6 @@ use std::{borrow::Cow, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{self, Group, GroupKind, IdentityRecipe, ScopeKind};
-use crate::event::StopScope;
 use crate::identity::{CallRules, Hash128};
 use crate::wire::{Text, is_empty};
 
@@ -94,12 +93,6 @@ impl<'a> Scope<'a> {
                 .map(|(session_id, agent_id)| AgentName { session_id: session_id.into(), agent_id: agent_id.into() })
                 .collect(),
         }
-    }
-
-    /// The scope of a stop: nothing narrows it but whom it names.
-    pub(super) fn of_stop(scope: StopScope, agent_id: Option<&'a str>, group: Option<GroupName<'a>>) -> Self {
-        let kind = ScopeKind::of_stop(scope).as_str().into();
-        Self { kind, agent_id: agent_id.map(Cow::Borrowed), group, ..Self::default() }
     }
 
     /// The scope as whoever obeys it understands it; none where its kind or its fingerprint is not known. `agent_id` and `group` stand beside

@@ -169,6 +169,7 @@ fn describe(answer: &mut Answer, policy: &Policy, session: &Session, effects: &E
     answer.block = session.history.newest().and_then(|step| {
         session
             .head
+            .board
             .verdicts
             .iter()
             .find(|verdict| {
@@ -177,7 +178,7 @@ fn describe(answer: &mut Answer, policy: &Policy, session: &Session, effects: &E
                     && verdict.scope.tool.as_deref().is_none_or(|tool| tool == session.history.tool(step))
                     && verdict.scope.fingerprint.as_ref().is_none_or(|(hash, _)| *hash == step.call || *hash == step.fingerprint)
             })
-            .map(|verdict| verdict.detector)
+            .and_then(loopwarden_core::engine::Verdict::detector)
     });
     answer.category = session.head.streaks.matrix.category;
     answer.streaks = session.head.streaks.clone();

@@ -156,10 +156,10 @@ fn named(tenant: Option<&str>) -> String {
 /// Verdicts in force.
 fn verdicts(session: &Session) -> Value {
     let now = session.head.time;
-    let in_force = session.head.verdicts.iter().filter(|verdict| verdict.expires_at > now);
+    let in_force = session.head.board.verdicts.iter().filter(|verdict| verdict.expires_at > now);
     in_force
         .map(|verdict| {
-            json!({ "action": verdict.action.as_str(), "code": verdict.detector.as_str(), "level": verdict.level,
+            json!({ "action": verdict.action.as_str(), "code": verdict.by.as_str(), "level": verdict.level,
                 "expires_at": verdict.expires_at.to_rfc3339() })
         })
         .collect()

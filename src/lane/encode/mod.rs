@@ -2,18 +2,16 @@
 //! are made here; the same effects give the same bytes.
 
 mod dead_letter;
-mod row;
 
 use std::sync::Arc;
 
 pub(super) use dead_letter::id as dead_letter_id;
 pub(crate) use dead_letter::{output as dead_letter, why as dead_letter_why};
-use loopwarden_core::engine::{Action, Command, SubjectKey, Trigger};
+use loopwarden_core::engine::{Action, Board, Command, SubjectKey, Trigger};
 use loopwarden_core::event::{EventTime, Record, Rejected, TaskId};
 use loopwarden_core::identity::{base32, hash_parts};
 use loopwarden_core::{policy::Policy, wire};
 use loopwarden_log::{Destination, Headers, Output};
-pub(crate) use row::InForce;
 
 use crate::settings::{DeadLetterContent, ProcessMode};
 
@@ -97,17 +95,17 @@ impl Encoder {
 
     /// The state row of a subject after an input at `at`; a tombstone where no verdict holds. `None` where rows are not
     /// written: only a live process says what is in force. A shadow one ends no row either: it may be that of a live one beside it.
-    pub(crate) fn row(&self, subject: &SubjectKey, row: InForce<'_>, at: EventTime, task: TaskId) -> Option<Output> {
+    pub(crate) fn row(&self, subject: &SubjectKey, board: &Board, at: EventTime, task: TaskId) -> Option<Output> {
         if self.mode != ProcessMode::Live {
             return None;
         }
         let key = subject.row_key();
-        let value = row.json(subject, at);
+        let value = wire::Row::json(subject, board, at);
         // The id names the change: a second row of the subject at another time or after another command has another.
-        let change = format!("\u{1f}{}\u{1f}{}\u{1f}{}", row.epoch, row.seq, at.0);
+        let change = format!("\u{1f}{}\u{1f}{}\u{1f}{}", board.epoch, board.seq, at.0);
         let id = base32(&hash_parts(&[&key, &change]).hash128().0.to_be_bytes());
         let mut headers = self.cloud_event(&id, "dev.loopwarden.session_state.v1", &subject.record_key(), at, ROW_SCHEMA);
-        push_sequence(&mut headers, row.epoch, row.seq);
+        push_sequence(&mut headers, board.epoch, board.seq);
         headers.push("content-type", "application/json");
         headers.push_display("lw_task", task);
         Some(Output { destination: Destination::State, key: key.into_bytes(), value, headers, timestamp_ms: at.0 })
@@ -161,7 +159,9 @@ fn escape(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use loopwarden_core::engine::{Advice, CommandId, Fact, IdentityRecipe, Placement, ReasonCode, Scope, ScopeKind, Verdict};
+    use loopwarden_core::engine::{
+        Advice, CommandId, Fact, IdentityRecipe, PlacedBy, Placement, ReasonCode, Scope, ScopeKind, Verdict,
+    };
     use loopwarden_core::identity::{CallRules, Hash128};
     use loopwarden_core::{event::Stage, policy::Detector};
 
@@ -282,7 +282,7 @@ mod tests {
             scope,
             level,
             episode,
-            detector: Detector::ExactRepeat,
+            by: PlacedBy::Detector(Detector::ExactRepeat),
             message: String::new(),
             placement,
             advice: None,
@@ -294,12 +294,10 @@ mod tests {
     #[test]
     fn only_a_live_process_writes_rows_and_ends_them() {
         let subject = SubjectKey::Agent { tenant: String::new(), session_id: "s".into(), agent_id: "main".into() };
-        let none = InForce { verdicts: &[], stop: None, epoch: 1, seq: 1 };
-        let verdict = [verdict()];
-        let some = InForce { verdicts: &verdict, ..none };
-        for row in [none, some] {
-            let has_value = !row.verdicts.is_empty();
-            let written = |mode| encoder(mode, DeadLetterContent::Full).row(&subject, row, TIME, TASK);
+        for verdicts in [vec![], vec![verdict()]] {
+            let has_value = !verdicts.is_empty();
+            let board = Board { epoch: 1, seq: 1, verdicts: verdicts.into(), ..Board::default() };
+            let written = |mode| encoder(mode, DeadLetterContent::Full).row(&subject, &board, TIME, TASK);
             assert_eq!(written(ProcessMode::Live).map(|row| row.value.is_some()), Some(has_value));
             assert_eq!((written(ProcessMode::Shadow), written(ProcessMode::Replay)), (None, None));
         }

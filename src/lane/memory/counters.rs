@@ -44,7 +44,7 @@ impl Entry {
     }
 
     fn measure(&self) -> usize {
-        let messages: usize = self.counter.verdicts.iter().map(|verdict| verdict.message.len() + 256).sum();
+        let messages: usize = self.counter.board.verdicts.iter().map(|verdict| verdict.message.len() + 256).sum();
         let periods = self.counter.periods.len() * 64;
         OVERHEAD + 2 * self.key.len() + messages + periods + self.counter.panes.values().map(pane_bytes).sum::<usize>()
     }

@@ -12,7 +12,7 @@ use loopwarden_core::limits::{LETTERS_WHOLE_PER_MINUTE, TIMERS_PER_COMMIT};
 use loopwarden_state::report::Sum;
 use loopwarden_state::{StoreError, TimerKey, session as stored};
 
-use crate::encode::{InForce, dead_letter_id};
+use crate::encode::dead_letter_id;
 use crate::metrics::stats::{Kind, Placement, Stats, Without, bump, count};
 use crate::settings::{Breaker, LaneSettings};
 use crate::stage::context::{Cause, RecordContext, Stop};
@@ -225,7 +225,7 @@ impl RecordContext<'_> {
         let at = (self.id, RecordOffset(cause.offset));
         send_commands(at, self.task, &self.work.encoder, &mut self.work.overlay, &mut effects.commands, cause.record_time);
         if effects.verdicts_changed
-            && let Some(row) = self.work.encoder.row(&entry.subject, InForce::of_head(&entry.session.head), cause.at, self.id)
+            && let Some(row) = self.work.encoder.row(&entry.subject, &entry.session.head.board, cause.at, self.id)
         {
             self.work.overlay.set_row(self.id, row);
             self.work.overlay.command_waits = true;

@@ -1,11 +1,10 @@
 //! An operator's `stop` or `release`: one subject of its own, in the task that its record key leads to.
 
-use loopwarden_core::engine::{SourcePosition, StopState, SubjectKey, TimerChange, TimerKind, joined};
+use loopwarden_core::engine::{Board, SourcePosition, StopState, SubjectKey, TimerChange, TimerKind, joined};
 use loopwarden_core::event::{Event, EventKind, EventTime, RecordOffset, StopScope};
 use loopwarden_core::limits::STOPS_MAX;
 use loopwarden_state::TimerKey;
 
-use crate::encode::InForce;
 use crate::stage::context::{Cause, RecordContext, Stop};
 use crate::stage::effects::{move_timers, send_commands};
 
@@ -68,9 +67,9 @@ impl RecordContext<'_> {
         if was != now {
             move_timers(self.task, &[TimerChange { kind: TimerKind::Stop, was, now }], key);
         }
-        let forgotten = StopState::default();
-        let in_force = InForce::of_stop(state.as_ref().unwrap_or(&forgotten));
-        if row_changed && let Some(row) = self.work.encoder.row(subject, in_force, cause.at, self.id) {
+        let nothing = Board::default();
+        let board = state.as_ref().map_or(&nothing, |state| &state.board);
+        if row_changed && let Some(row) = self.work.encoder.row(subject, board, cause.at, self.id) {
             self.work.overlay.set_row(self.id, row);
             self.work.overlay.command_waits = true;
         }

@@ -16,7 +16,7 @@ use loopwarden_state::{KeyFamily, StoreError, TimerKey, swarm};
 use crate::stage::context::{Cause, RecordContext, Stop};
 use crate::stage::effects::{move_timers, send_commands};
 use crate::stage::poison::{Culprit, guarded};
-use crate::{encode::InForce, memory::counters::CounterId, sums::aggregates::SUM_BYTES};
+use crate::{memory::counters::CounterId, sums::aggregates::SUM_BYTES};
 
 /// Counters that are spared for one that comes; more would make a newcomer dear. Each is spared once in as many as may be kept.
 const SPARED_MAX: usize = 4;
@@ -302,7 +302,7 @@ impl RecordContext<'_> {
         let (engine, effects) = (&self.work.swarm, &mut self.work.effects);
         effects.clear();
         let was = entry.seen;
-        let had_verdicts = !entry.counter.verdicts.is_empty();
+        let had_verdicts = !entry.counter.board.verdicts.is_empty();
         // A pane that is gone afterwards is not written.
         let touched: Vec<EventTime> = match &input {
             SwarmInput::Report(report) => {
@@ -320,7 +320,7 @@ impl RecordContext<'_> {
         let is_nothing = was.is_none() && counter.is_empty();
         let now = engine.kept_until(of, counter);
         let is_row = effects.verdicts_changed || (effects.forgotten && had_verdicts);
-        let row = is_row.then(|| self.work.encoder.row(&of.subject(), InForce::of_counter(counter), cause.at, self.id)).flatten();
+        let row = is_row.then(|| self.work.encoder.row(&of.subject(), &counter.board, cause.at, self.id)).flatten();
         if effects.forgotten || is_nothing {
             entry.clear();
         }
@@ -418,11 +418,9 @@ impl RecordContext<'_> {
         let place = self.work.counters.find_without_panes(id, &*self.work.store)?;
         let was = self.seen_of(place)?;
         let entry = self.work.counters.get(place)?;
-        let had_verdicts = !entry.counter.verdicts.is_empty();
-        entry.counter.verdicts.clear();
-        let row = had_verdicts
-            .then(|| self.work.encoder.row(&of.subject(), InForce::of_counter(&entry.counter), at, self.id))
-            .flatten();
+        let had_verdicts = !entry.counter.board.verdicts.is_empty();
+        entry.counter.board.verdicts.clear();
+        let row = had_verdicts.then(|| self.work.encoder.row(&of.subject(), &entry.counter.board, at, self.id)).flatten();
         let timers = entry.counter.timers;
         entry.clear();
         self.work.overlay.bytes += SUM_BYTES + self.work.counters.touched(place, []);

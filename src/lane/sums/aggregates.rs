@@ -114,8 +114,7 @@ fn is_large(report: &SwarmReport) -> bool {
 /// A report of many agents as several: what they add up to is the same.
 fn split(report: SwarmReport) -> Vec<SwarmReport> {
     let SwarmReport { tool, recipe, record_time, entries, used, spawned } = report;
-    let part =
-        |entries| SwarmReport { tool: tool.clone(), recipe: recipe.clone(), record_time, entries, used: None, spawned: None };
+    let part = |entries| SwarmReport { tool: tool.clone(), recipe: recipe.clone(), entries, ..SwarmReport::empty(record_time) };
     let (mut parts, mut current, mut bytes) = (Vec::new(), Vec::new(), 0);
     for entry in entries {
         bytes += bytes_of(&entry);

@@ -99,7 +99,7 @@ pub struct SessionRow {
 
 impl SessionRow {
     pub(crate) fn of(subject: SubjectKey, head: &Head, calls: u64, listing: &Listing) -> Self {
-        let in_force = || head.verdicts.iter().filter(|verdict| verdict.expires_at > listing.now);
+        let in_force = || head.board.verdicts.iter().filter(|verdict| verdict.expires_at > listing.now);
         let gravest = in_force().max_by_key(|verdict| (verdict.action == Action::Block, verdict.issued_at));
         let spent = &head.streaks.spent;
         Self {
@@ -107,7 +107,7 @@ impl SessionRow {
             calls,
             tokens: spent.tokens,
             cost_micro_usd: spent.cost_micro_usd,
-            verdict: gravest.map(|verdict| (verdict.action, verdict.detector)),
+            verdict: gravest.and_then(|verdict| Some((verdict.action, verdict.detector()?))),
             loops_since: in_force().map(|verdict| verdict.issued_at).min(),
             stop: listing.stop_of(&subject, head),
             has_ended: head.has_ended,

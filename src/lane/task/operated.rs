@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 
 use loopwarden_core::engine::{Head, SEPARATOR, SubjectKey};
 use loopwarden_core::event::{Stage, StopScope, TaskId};
-use loopwarden_core::limits::HTTP_ROWS_MAX;
+use loopwarden_core::{limits::HTTP_ROWS_MAX, wire::Row};
 use loopwarden_state::{KeyFamily, StateKey, StoreError, session, stop};
 
 use crate::task::query::{Matching, Standing};
-use crate::{encode::InForce, thread::lane::Lane};
+use crate::thread::lane::Lane;
 
 /// Sessions that one look goes over: the lane judges nothing meanwhile.
 const LOOKED_AT_MAX: u64 = 100_000;
@@ -38,7 +38,7 @@ impl Lane {
     pub(crate) fn stop_row(&self, id: TaskId, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(bytes) = self.work.store.get(id, &StateKey::new(KeyFamily::Stop, key.to_vec()))? else { return Ok(None) };
         let state = stop::decode(&bytes)?;
-        Ok(stop::subject_of(key).and_then(|of| InForce::of_stop(&state).json(&of, state.time)))
+        Ok(stop::subject_of(key).and_then(|of| Row::json(&of, &state.board, state.time)))
     }
 
     /// Agents that a stop would bind.

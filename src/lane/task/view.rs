@@ -5,13 +5,14 @@ use std::ops::ControlFlow;
 use loopwarden_core::engine::{SwarmReset, TimerKind};
 use loopwarden_core::event::{EventTime, Stage as EventStage, TaskId};
 use loopwarden_core::limits::{AGENTS_SHOWN, COUNTERS_SHOWN, HTTP_ROWS_MAX, IN_FORCE_TIMERS_MAX};
+use loopwarden_core::wire::Row;
 use loopwarden_state::report::{parse_report_key, reset_key};
 use loopwarden_state::swarm::CounterKind;
 use loopwarden_state::{KeyFamily, StoreError, TimerKey, session, swarm};
 
 use crate::task::query::{AgentView, Ask, CounterView, Standing, TaskState, TaskView};
 use crate::{
-    encode::InForce, stage::context::Work, task::census::Counts, task::state::Running, task::tasks::Slot, thread::lane::Lane,
+    stage::context::Work, task::census::Counts, task::state::Running, task::tasks::Slot, thread::lane::Lane,
 };
 
 impl Lane {
@@ -96,7 +97,7 @@ impl Lane {
             }
         }
         // Those that something is in force for, then those that were seen last.
-        found.sort_by_key(|view| (view.counter.verdicts.is_empty(), std::cmp::Reverse(view.counter.time)));
+        found.sort_by_key(|view| (view.counter.board.verdicts.is_empty(), std::cmp::Reverse(view.counter.time)));
         found.truncate(COUNTERS_SHOWN);
         Ok(found)
     }
@@ -136,11 +137,11 @@ impl Lane {
             let of = session::subject_of(key).zip(loaded);
             return Ok(of.and_then(|(of, loaded)| {
                 let head = &loaded.session.head;
-                InForce::of_head(head).json(&of, head.time)
+                Row::json(&of, &head.board, head.time)
             }));
         }
         let of = parse_report_key(key).zip(swarm::load(&*self.work.store, id, key)?);
-        Ok(of.and_then(|(of, loaded)| InForce::of_counter(&loaded.counter).json(&of.subject(), loaded.counter.time)))
+        Ok(of.and_then(|(of, loaded)| Row::json(&of.subject(), &loaded.counter.board, loaded.counter.time)))
     }
 
     fn agents(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, StoreError> {

@@ -23,7 +23,7 @@ impl Lane {
         for id in self.tasks.running_ids().into_iter().filter(|id| id.stage == Stage::Session) {
             self.work.store.scan(id, KeyFamily::Stop, &[], &[], &mut |key, value| {
                 match stop::decode(value) {
-                    Ok(state) if state.in_force.as_ref().is_some_and(|stop| stop.expires_at > now) => {
+                    Ok(state) if state.board.verdicts.iter().any(|stop| stop.expires_at > now) => {
                         found.push(String::from_utf8_lossy(key).into_owned());
                     }
                     Ok(_) => {}
@@ -109,7 +109,7 @@ impl Lane {
                     let Some(loaded) = swarm::load(&*self.work.store, *id, &key)? else { continue };
                     let used = loaded.counter.panes.get(&per.window_of(now)).and_then(|pane| pane.used);
                     let Some(used) = used else { continue };
-                    let verdicts = loaded.counter.verdicts.iter().filter(|verdict| verdict.expires_at > now);
+                    let verdicts = loaded.counter.board.verdicts.iter().filter(|verdict| verdict.expires_at > now);
                     found.push(BudgetView {
                         name: name.clone(),
                         per,

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use loopwarden_core::detect::{Category, Explored, Matrix, OutcomeRun, OwnTexts, Run, Score, Spent, Streaks, Tally, Texts};
 use loopwarden_core::engine::{
-    Action, Advice, CommandId, Episode, Exemption, IdentityRecipe, OpenCost, OpenCosts, PendingNudge, Placement, Scope,
-    ScopeKind, TimerKind, TimerTable, Tree, Verdict, Watch, WatchedAgent,
+    Action, Advice, Board, CommandId, Episode, Exemption, IdentityRecipe, OpenCost, OpenCosts, PendingNudge, PlacedBy, Placement,
+    Scope, ScopeKind, TimerKind, TimerTable, Tree, Verdict, Watch, WatchedAgent,
 };
 use loopwarden_core::event::{EventTime, Stage};
 use loopwarden_core::identity::{CallRules, Hash64, Hash128};
@@ -123,7 +123,7 @@ prop_compose! {
         (issued_at, expires_at) in any::<(i64, i64)>(),
     ) -> Verdict {
         Verdict {
-            command_id: CommandId(command_id), episode: CommandId(episode), level, message, detector,
+            command_id: CommandId(command_id), episode: CommandId(episode), level, message, by: PlacedBy::Detector(detector),
             action: [Action::Nudge, Action::Block, Action::Unblock][action],
             scope: Scope { kind: [ScopeKind::Agent, ScopeKind::Swarm, ScopeKind::Fleet, ScopeKind::Session][kind], tool, tools: Vec::new(), fingerprint, only },
             placement: if appends { Placement::AppendToResult { call_id } } else { Placement::NextTurn },
@@ -135,9 +135,9 @@ prop_compose! {
 
 prop_compose! {
     fn heads()(
-        (epoch, live_seq, shadow_seq, time, lag_ms, swarm_id) in any::<(i64, u64, u64, i64, i64, String)>(),
+        (epoch, seq, shadow_seq, time, lag_ms, swarm_id) in any::<(i64, u64, u64, i64, i64, String)>(),
         (world, policy, producer_seq, pending_turn) in (hash(), hash(), any::<u64>(), any::<u64>()),
-        recent_events in proptest::collection::vec_deque(any::<u64>().prop_map(Hash64), 0..64),
+        seen in proptest::collection::vec_deque(any::<u64>().prop_map(Hash64), 0..64),
         sent_texts in proptest::collection::vec_deque(any::<u64>().prop_map(Hash64), 0..8),
         (user_texts, user_words) in (texts(), named()),
         streaks in prop_oneof![Just(Streaks::default()), streaks()],
@@ -153,11 +153,11 @@ prop_compose! {
         (open_costs, watched) in (proptest::collection::vec(any::<(u64, u64, u64, u32)>(), 0..4), proptest::option::of(watched())),
     ) -> Head {
         Head {
-            epoch, live_seq, shadow_seq, time: EventTime(time), lag_ms, swarm_id: swarm_id.into(), world, producer_seq, pending_turn,
+            board: Board { epoch, seq, verdicts: verdicts.into(), seen }, shadow_seq, time: EventTime(time), lag_ms, swarm_id: swarm_id.into(), world, producer_seq, pending_turn,
             tree: tree.map(|(name, parent, depth, spawns)| Box::new(Tree { name: name.into(), parent: parent.into(), depth, spawns })),
-            recent_events, sent_texts, user_texts, user_words, streaks, episodes, shadow_episodes, verdicts: verdicts.into(),
+            sent_texts, user_texts, user_words, streaks, episodes, shadow_episodes,
             timers: TimerTable::restored(TimerKind::OF_SESSION.into_iter().zip(dues)), has_ended, policy, loops_total, pending_nudge,
-            open_costs: OpenCosts { forgotten: live_seq, calls: open_costs.into_iter().map(|(sequence, tokens, micro_usd, counted)| OpenCost { sequence, tokens, micro_usd, counted }).collect() },
+            open_costs: OpenCosts { forgotten: seq, calls: open_costs.into_iter().map(|(sequence, tokens, micro_usd, counted)| OpenCost { sequence, tokens, micro_usd, counted }).collect() },
             watched,
             exempt: exempt.into_iter().map(|(identity, until, seen)| Exemption { identity: Hash64(identity), until: EventTime(until), seen }).collect(),
         }
@@ -188,7 +188,7 @@ proptest! {
         for number in 0..steps {
             history.push(Step { time: EventTime(number as i64), ..Step::default() }, ["a", "b", "c"][(number % 3) as usize]);
         }
-        let head = Head { epoch: 7, ..Head::default() };
+        let head = Head { lag_ms: 7, ..Head::default() };
         let ring = StoredRing::of(&history);
         let mut written = Vec::new();
         let all: Vec<u64> = history.ring().map(|found| found.sequence).collect();

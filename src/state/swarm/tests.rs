@@ -1,6 +1,6 @@
 //! Counters, panes and floors as bytes.
 
-use loopwarden_core::engine::{Action, Advice, IdentityRecipe, Placement, Scope, ScopeKind, Spawned, Verdict};
+use loopwarden_core::engine::{Action, Advice, Board, IdentityRecipe, PlacedBy, Placement, Scope, ScopeKind, Spawned, Verdict};
 use loopwarden_core::identity::{Hash64, Hash128};
 use loopwarden_core::policy::{Detector, Used};
 use loopwarden_core::{detect::Brief, event::Stage};
@@ -54,7 +54,7 @@ prop_compose! {
             },
             level: 1,
             episode: CommandId(id),
-            detector: Detector::SwarmRepeat,
+            by: PlacedBy::Detector(Detector::SwarmRepeat),
             message,
             placement: Placement::NextTurn,
             advice: Some(Advice::ChangeApproach),
@@ -82,7 +82,7 @@ prop_compose! {
             life: life.map(|(calls, ended, depth)| Used { calls, ended, depth, ..Used::default() }),
             floor: floor.map(EventTime),
             periods: periods.into_iter().map(|(start, of)| (start, period(of))).collect(),
-            verdicts: verdicts.into(),
+            board: Board { epoch: time, verdicts: verdicts.into(), ..Board::default() },
             time: EventTime(time),
             timers: TimerTable::restored(TimerKind::OF_COUNTER.into_iter().zip(dues.map(|due| due.map(EventTime)))),
         }

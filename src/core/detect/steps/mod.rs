@@ -3,7 +3,6 @@
 pub mod history;
 pub mod index;
 pub mod names;
-pub mod pace;
 pub mod remembered;
 pub mod step;
 pub mod streaks;

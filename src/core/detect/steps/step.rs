@@ -126,7 +126,16 @@ pub enum CountedAs {
 /// Evidence of a step that has none.
 static NO_EVIDENCE: LazyLock<Evidence> = LazyLock::new(Evidence::default);
 
+/// Between two equal calls of one reply at most, ms of event time. A model that is asked again needs longer.
+const PARALLEL_MS: i64 = 2_000;
+
 impl Step {
+    /// Whether it and an equal call before it may be of one reply by their times.
+    #[must_use]
+    pub(crate) const fn is_parallel_to(&self, before: &Self) -> bool {
+        self.time.0.saturating_sub(before.time.0) < PARALLEL_MS
+    }
+
     /// What it brought; nothing where no detector needs it.
     pub fn evidence(&self) -> &Evidence {
         self.evidence.as_ref().unwrap_or_else(|| &NO_EVIDENCE)

@@ -29,7 +29,7 @@ pub(crate) fn decide(
     findings: &[Finding],
     out: &mut Effects,
 ) -> Option<Decision> {
-    let has_room = head.verdicts.blocks().count() < ACTIVE_VERDICTS_MAX;
+    let has_room = head.board.verdicts.blocks().count() < ACTIVE_VERDICTS_MAX;
     let live = choose(context, history, Track::Live, head.episodes_mut(Track::Live), has_room, findings, out);
     let shadow = choose(context, history, Track::Shadow, head.episodes_mut(Track::Shadow), true, findings, out);
     live.or(shadow)

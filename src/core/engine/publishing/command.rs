@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 pub use crate::detect::Advice;
-use crate::detect::Step;
 use crate::engine::subject::{SEPARATOR, SubjectKey};
 use crate::event::{EventTime, StopScope};
 pub use crate::identity::IdentityRecipe;
@@ -48,11 +47,9 @@ impl Action {
 pub enum ReasonCode {
     /// A detector found a loop.
     Detector(Detector),
-    /// The session was reset.
     Reset,
     /// The agent began anew.
     SessionStart,
-    /// The agent ended.
     SessionEnd,
     /// The policy no longer blocks.
     Policy,
@@ -143,7 +140,6 @@ impl ScopeKind {
 /// Whom and which calls a command binds: the narrowest that breaks the loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    /// Whom.
     pub kind: ScopeKind,
     /// Narrows to calls of this tool.
     pub tool: Option<String>,
@@ -192,17 +188,12 @@ pub enum Placement {
 pub enum Trigger {
     /// An event and its place.
     Event {
-        /// Event id.
         event_id: String,
         /// The call, where the event names it.
         call_id: Option<String>,
-        /// Topic.
         topic: String,
-        /// Partition.
         partition: u32,
-        /// Offset.
         offset: u64,
-        /// Event time.
         time: EventTime,
         /// Trace context of the event.
         traceparent: Option<String>,
@@ -227,26 +218,20 @@ impl Trigger {
 /// One measured fact of a finding.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
-    /// A number.
     Count(u64),
     /// A share or confidence.
     Ratio(f64),
     /// An id, a name of the closed lists, a hash.
     Text(String),
-    /// Several of these.
     Texts(Vec<String>),
 }
 
 /// A command, complete but for its encoding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Command {
-    /// Deterministic id.
     pub id: CommandId,
-    /// What to do.
     pub action: Action,
-    /// Whose state spoke.
     pub subject: SubjectKey,
-    /// Whom it binds.
     pub scope: Scope,
     /// 1 nudge, 2 firmer, 3 block of these calls, 4 block of all in scope.
     pub level: u8,
@@ -264,9 +249,7 @@ pub struct Command {
     pub is_shadow: bool,
     /// The arm of its session; none without a trial, and where a swarm or the fleet speaks.
     pub arm: Option<Arm>,
-    /// Why.
     pub reason: ReasonCode,
-    /// Detectors that agreed.
     pub also: Vec<Detector>,
     /// Confidence, where a detector spoke.
     pub confidence: Option<f64>,
@@ -276,11 +259,9 @@ pub struct Command {
     pub evidence: Vec<(&'static str, Fact)>,
     /// Text for the agent; none with an `unblock`.
     pub message: Option<String>,
-    /// Where the message belongs.
     pub placement: Placement,
     /// One word for orchestrators.
     pub advice: Option<Advice>,
-    /// What caused it.
     pub trigger: Trigger,
     /// Sessions that contribute to a swarm's loop, a bounded sample for people.
     pub contributors: Vec<String>,
@@ -292,15 +273,12 @@ pub struct Command {
 pub(crate) struct Origin<'a> {
     /// Application: part of every id.
     pub app: &'a str,
-    /// Whose state speaks.
     pub subject: SubjectKey,
     /// Beginning of the subject's state. Unix ms.
     pub epoch: i64,
     /// Number of the command within the epoch.
     pub seq: u64,
-    /// When it is issued.
     pub issued_at: EventTime,
-    /// What caused it.
     pub trigger: Trigger,
 }
 
@@ -354,73 +332,5 @@ impl Command {
             contributors: Vec::new(),
             labels: Vec::new(),
         }
-    }
-
-    /// Ends a block before it expires.
-    pub(crate) fn unblock(origin: Origin<'_>, block: &Verdict, reason: ReasonCode) -> Self {
-        Self {
-            episode: block.episode,
-            summary: format!("block by {} lifted: {}", block.detector.as_str(), reason.as_str()),
-            ..Self::new(origin, Action::Unblock, reason, block.scope.clone(), block.level, block.expires_at)
-        }
-    }
-}
-
-/// A live verdict that holds until it expires: one entry of the subject's state row.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
-    /// The command that placed it.
-    pub command_id: CommandId,
-    /// Nudge or block.
-    pub action: Action,
-    /// Whom it binds.
-    pub scope: Scope,
-    /// Rung of the ladder.
-    pub level: u8,
-    /// Its episode.
-    pub episode: CommandId,
-    /// The detector that spoke.
-    pub detector: Detector,
-    /// Text for the agent.
-    pub message: String,
-    /// Where it belongs.
-    pub placement: Placement,
-    /// One word for orchestrators.
-    pub advice: Option<Advice>,
-    /// When it was issued.
-    pub issued_at: EventTime,
-    /// Until when it holds.
-    pub expires_at: EventTime,
-}
-
-impl Verdict {
-    /// What a command of a detector leaves in force.
-    #[must_use]
-    pub fn of(command: &Command, detector: Detector) -> Self {
-        Self {
-            command_id: command.id,
-            action: command.action,
-            scope: command.scope.clone(),
-            level: command.level,
-            episode: command.episode,
-            detector,
-            message: command.message.clone().unwrap_or_default(),
-            placement: command.placement.clone(),
-            advice: command.advice,
-            issued_at: command.issued_at,
-            expires_at: command.expires_at,
-        }
-    }
-
-    /// Whether it refuses a call of `tool` at `time`.
-    #[must_use]
-    pub fn refuses(&self, step: &Step, tool: &str, time: EventTime) -> bool {
-        self.action == Action::Block
-            && self.expires_at > time
-            && self.scope.has_tool(tool)
-            && self.scope.fingerprint.as_ref().is_none_or(|(hash, recipe)| match recipe {
-                IdentityRecipe::Coarse(_) => *hash == step.fingerprint,
-                _ => *hash == step.call,
-            })
     }
 }

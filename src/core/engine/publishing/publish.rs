@@ -1,6 +1,6 @@
 //! `publish`: a decision becomes a command, with scope, expiry, text and evidence, and a verdict in force.
 
-use crate::detect::{Category, Finding, History, Step, TextContext, safe};
+use crate::detect::{Category, CommandText, Finding, History, Step, TextContext, safe};
 use crate::engine::deciding::episode::{Episode, Track};
 use crate::engine::effects::{Effects, RecipeForm};
 use crate::engine::publishing::command::{Action, Command, Fact, IdentityRecipe, Placement, ReasonCode, Scope, ScopeKind};
@@ -24,32 +24,15 @@ pub(crate) fn publish(
     let step = history.get(finding.last).or_else(|| history.newest()).cloned().unwrap_or_default();
     let tool = history.tool(&step);
     let episode = head.episode(track, finding.identity).copied();
-    let cycle = cycle_tools(history, finding);
-    let changed = changed_arguments(context, finding);
     let scope = scope(context.policy, finding, action, &step, tool);
     let blocks_all = action == Action::Block && scope.tool.is_none();
-    let about = TextContext {
-        finding,
-        is_block: action == Action::Block,
-        blocks_all,
-        tier: decision.tier,
-        nudges: episode.map_or(0, |episode| episode.nudges),
-        tool: &safe(tool, TOOL_NAME_CHARS_SHOWN),
-        cycle: &cycle,
-        flags: step.flags,
-        changed: &changed,
-        workers: 0,
-        // A text never announces a block that the mode cannot deliver; attocode threatens in any mode, and its profile allows that.
-        rejects: context.policy.detectors.exact_repeat.reject_notice_always || finding.can_block(),
-        seconds: history.get(finding.first).map(|first| (context.time.0 - first.time.0) / 1000),
-    };
-    let text = message::text(context.policy, &about, decision.recommended);
+    let text = words(context, history, decision, &step, episode.map_or(0, |episode| episode.nudges), blocks_all);
     // What is shadow in both arms compares nothing.
     let trial = Some(&context.policy.trial).filter(|_| track == Track::Live);
     let arm = trial.and_then(|trial| trial.arm(context.tenant(), &context.event.session_id));
     // Episodes are the same in both arms: only what is sent differs.
     let sent_as = if arm == Some(Arm::Control) { Track::Shadow } else { track };
-    let origin = context.origin(head.epoch, head.next_seq(sent_as));
+    let origin = context.origin(head.board.epoch, head.next_seq(sent_as));
     let reason = ReasonCode::Detector(finding.detector);
     let begun = Command::new(origin, action, reason, scope, level(decision, blocks_all), expiry(context, decision));
     let command = Command {
@@ -73,12 +56,37 @@ pub(crate) fn publish(
         if action == Action::Nudge {
             head.pending_nudge = Some(PendingNudge { detector: finding.detector, call: step.call });
         }
-        if head.verdicts.activate(&command, finding.detector, context.time) {
-            out.verdicts_changed = true;
-            head.arm_verdicts(&mut out.timers);
-        }
+        out.verdicts_changed |= head.board.verdicts.activate(&command, finding.detector, context.time);
     }
     out.commands.push(command);
+}
+
+/// The text of a command about a loop that had so many nudges before.
+fn words(
+    context: &Context<'_>,
+    history: &History,
+    decision: &Decision,
+    step: &Step,
+    nudges: u32,
+    blocks_all: bool,
+) -> CommandText {
+    let finding = &decision.finding;
+    let about = TextContext {
+        finding,
+        is_block: decision.action == Action::Block,
+        blocks_all,
+        tier: decision.tier,
+        nudges,
+        tool: &safe(history.tool(step), TOOL_NAME_CHARS_SHOWN),
+        cycle: &cycle_tools(history, finding),
+        flags: step.flags,
+        changed: &changed_arguments(context, finding),
+        workers: 0,
+        // A text never announces a block that the mode cannot deliver; attocode threatens in any mode, and its profile allows that.
+        rejects: context.policy.detectors.exact_repeat.reject_notice_always || finding.can_block(),
+        seconds: history.get(finding.first).map(|first| (context.time.0 - first.time.0) / 1000),
+    };
+    message::text(context.policy, &about, decision.recommended)
 }
 
 /// Notes a command in the episode of its loop, which it may begin.

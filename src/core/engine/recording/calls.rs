@@ -8,7 +8,7 @@ use crate::engine::recording::identify::{self, Asked};
 use crate::engine::recording::swarm_calls::{count_fleet, count_in_vain, count_made};
 use crate::engine::recording::uses::{count_spawn, count_spawn_in_vain};
 use crate::engine::session::{Head, Session};
-use crate::engine::{context::Context, due::arm_open_calls, marks::Mark, recording::lifecycle::remember, tree::Tree};
+use crate::engine::{context::Context, due::arm_open_calls, marks::Mark, tree::Tree};
 use crate::event::{Call, CallResult, EventTime, Outcome};
 use crate::identity::{Arguments, Hash64, call_identity, hash_text};
 use crate::policy::{Detector, Policy, ToolClass, ToolPolicy};
@@ -39,40 +39,19 @@ pub(crate) fn record_call<'a>(
     let asked = policy.needs.evidence.then(|| Asked::of(policy, call, &args, may_fail));
     step.call_id = call_id;
     step.time = context.time;
-    // An agent that waited looks afterwards whether it was worth it.
-    if was_waited_for(session, &step) {
-        step.flags.set(Flags::POLL, true);
-    }
+    step.flags.set(Flags::OPEN, result.is_none());
     let was_refused = result.is_some_and(|result| result.outcome == Outcome::Denied);
     let has_run = result.is_some_and(|result| identify::is_observed(result) && !was_refused);
     if !has_run {
         step.evidence = asked.as_ref().map(Asked::evidence);
     }
-    let is_blocked = session.head.verdicts.refuses(&step, &call.tool, context.time).is_some();
     // The blocks of a swarm are not known here; a call that was refused under one names the command's id.
     let names_block = was_refused && context.event.command_id.is_some();
-    step.flags.set(Flags::REFUSED, (is_blocked && !has_run) || names_block);
-    let same_turn = policy.identity.same_turn_once && step.turn != 0 && is_in_turn(session, &step);
-    step.flags.set(Flags::SAME_TURN, same_turn);
-    step.flags.set(Flags::OPEN, result.is_none());
-    note_nudge_response(session, &step, out);
-    if step.flags.contains(Flags::REFUSED) {
-        out.marks.push(Mark::Refused);
-    }
-    if same_turn {
-        out.marks.push(Mark::SameTurn);
-    }
-    if !step.is_transparent() {
-        session.head.streaks.texts.turns = 0;
-    }
+    let is_refused = names_block || (!has_run && is_blocked(context, session, &step, &call.tool));
+    note_requested(policy, session, &mut step, is_refused, out);
     let is_requested = step.was_made();
     if is_requested && tool.class == ToolClass::Spawn {
-        let place = session.head.tree.get_or_insert_with(|| Box::new(Tree::of(context.event)));
-        place.spawns = place.spawns.saturating_add(1);
-        out.counters.spawned = true;
-        if policy.detectors.tree.mode.is_on() {
-            count_spawn(context, session, tree::brief(&args), out);
-        }
+        note_spawn(context, session, &args, out);
     }
     if session.history.push(step, &call.tool) {
         out.marks.push(Mark::RingWrapped);
@@ -91,6 +70,42 @@ pub(crate) fn record_call<'a>(
         Recorded { compares_calls: advance_runs(context, session, sequence), ..Recorded::default() }
     };
     Recorded { step: Some((sequence, tool)), is_requested, ..recorded }
+}
+
+/// Whether a block of the session refuses a call.
+fn is_blocked(context: &Context<'_>, session: &Session, step: &Step, tool: &str) -> bool {
+    session.head.board.verdicts.refuses(step, tool, context.time).is_some()
+}
+
+/// What the steps before it make of a requested one, and it of what they left open.
+fn note_requested(policy: &Policy, session: &mut Session, step: &mut Step, is_refused: bool, out: &mut Effects) {
+    // An agent that waited looks afterwards whether it was worth it.
+    if was_waited_for(session, step) {
+        step.flags.set(Flags::POLL, true);
+    }
+    let same_turn = policy.identity.same_turn_once && step.turn != 0 && is_in_turn(session, step);
+    step.flags.set(Flags::REFUSED, is_refused);
+    step.flags.set(Flags::SAME_TURN, same_turn);
+    note_nudge_response(session, step, out);
+    if is_refused {
+        out.marks.push(Mark::Refused);
+    }
+    if same_turn {
+        out.marks.push(Mark::SameTurn);
+    }
+    if !step.is_transparent() {
+        session.head.streaks.texts.turns = 0;
+    }
+}
+
+/// The call starts an agent.
+fn note_spawn(context: &Context<'_>, session: &mut Session, args: &Arguments<'_>, out: &mut Effects) {
+    let place = session.head.tree.get_or_insert_with(|| Box::new(Tree::of(context.event)));
+    place.spawns = place.spawns.saturating_add(1);
+    out.counters.spawned = true;
+    if context.policy.detectors.tree.mode.is_on() {
+        count_spawn(context, session, tree::brief(args), out);
+    }
 }
 
 /// Whether a `tool` event repeats the open call with its id: two calls under one id are two calls.
@@ -120,7 +135,7 @@ pub(crate) fn record_result<'a>(
         finish(context, session, ReturnedStep { sequence, event: context.id, asked: None }, result, out)
     } else {
         out.counters.orphan_result = true;
-        remember(&mut session.head.recent_events, context.id);
+        session.head.board.note_seen(context.id);
         Recorded::default()
     }
 }
@@ -149,9 +164,8 @@ fn finish<'a>(
     let tool_name = session.history.tool(step);
     let tool = policy.tools.get(tool_name);
     if result.outcome == Outcome::Denied {
-        let by_us = context.event.command_id.is_some()
-            || step.flags.contains(Flags::REFUSED)
-            || session.head.verdicts.refuses(step, tool_name, context.time).is_some();
+        let is_refused = step.flags.contains(Flags::REFUSED);
+        let by_us = context.event.command_id.is_some() || is_refused || is_blocked(context, session, step, tool_name);
         out.counters.denied = Some(if by_us { DeniedBy::Us } else { DeniedBy::Other });
         if by_us {
             refuse(policy, session, sequence, event);
@@ -178,30 +192,10 @@ fn finish<'a>(
     let waiting = if policy.needs.evidence { measure(context, tool, session, sequence, out) } else { Waiting::No };
     session.history.remember(sequence);
     session.touch(sequence);
-    // A call from before a reset is not held against the agent when it returns after it.
-    let is_forgotten = sequence < context.floor;
     // It came with its outcome, or it ran although it was refused: it counts from now on.
     let counts_from_now = event == Hash64::NONE || was_refused;
-    if !is_forgotten && counts_from_now {
-        let is_newest = session.history.newest().is_none_or(|newest| newest.sequence <= sequence);
-        if was_refused && !is_newest {
-            // Newer calls were counted meanwhile; it belongs before them.
-            rebuild_runs(policy, session);
-        } else {
-            advance_runs(context, session, sequence);
-        }
-    }
-    if was_refused {
-        count_made(context, session, sequence, out);
-    }
-    if is_forgotten {
+    if !enter_returned(context, tool, session, sequence, counts_from_now, was_refused, out) {
         return Recorded::default();
-    }
-    count_in_vain(context, session, sequence, out);
-    if tool.class == ToolClass::Spawn
-        && session.history.get(sequence).is_some_and(|step| step.failed() || brought_nothing(&session.history, step))
-    {
-        count_spawn_in_vain(context, session, out);
     }
     let is_counted = answer_runs(policy, session, sequence, counts_from_now);
     Recorded {
@@ -212,6 +206,42 @@ fn finish<'a>(
         matrix_block: matrix_block(&session.head, &session.history, sequence, context.time),
         ..Recorded::default()
     }
+}
+
+/// A step that has run enters the runs, and the sums of its swarm and its tree. Whether it is to be judged: a call from before a reset is not
+/// held against the agent when it returns after it.
+fn enter_returned(
+    context: &Context<'_>,
+    tool: &ToolPolicy,
+    session: &mut Session,
+    sequence: u64,
+    counts_from_now: bool,
+    was_refused: bool,
+    out: &mut Effects,
+) -> bool {
+    let is_forgotten = sequence < context.floor;
+    if !is_forgotten && counts_from_now {
+        let is_newest = session.history.newest().is_none_or(|newest| newest.sequence <= sequence);
+        if was_refused && !is_newest {
+            // Newer calls were counted meanwhile; it belongs before them.
+            rebuild_runs(context.policy, session);
+        } else {
+            advance_runs(context, session, sequence);
+        }
+    }
+    if was_refused {
+        count_made(context, session, sequence, out);
+    }
+    if is_forgotten {
+        return false;
+    }
+    count_in_vain(context, session, sequence, out);
+    if tool.class == ToolClass::Spawn
+        && session.history.get(sequence).is_some_and(|step| step.failed() || brought_nothing(&session.history, step))
+    {
+        count_spawn_in_vain(context, session, out);
+    }
+    true
 }
 
 /// What a completed step shows is seen against the steps before it, once, and enters the score. How the agent waits with it.
@@ -294,11 +324,12 @@ fn is_in_turn(session: &Session, step: &Step) -> bool {
 
 /// The block of the progress matrix under which a step ran.
 fn matrix_block(head: &Head, history: &History, sequence: u64, time: EventTime) -> Option<MatrixBlock> {
-    let mut blocks = head.verdicts.iter().filter(|verdict| matches!(verdict.detector, Detector::Stagnation | Detector::Stuck));
+    let is_of_matrix = |detector: &Detector| matches!(detector, Detector::Stagnation | Detector::Stuck);
     let step = history.get(sequence)?;
-    let verdict = blocks.find(|verdict| verdict.refuses(step, history.tool(step), time))?;
+    let mut blocks = head.board.verdicts.iter().filter_map(|verdict| Some((verdict, verdict.detector().filter(is_of_matrix)?)));
+    let (verdict, detector) = blocks.find(|(verdict, _)| verdict.refuses(step, history.tool(step), time))?;
     let episode = head.episodes.iter().find(|episode| episode.id == verdict.episode)?;
-    Some(MatrixBlock { detector: verdict.detector, identity: episode.identity, count: episode.count })
+    Some(MatrixBlock { detector, identity: episode.identity, count: episode.count })
 }
 
 /// A refusal of ours: transparent; it neither freezes nor feeds a streak.

@@ -54,9 +54,7 @@ pub(crate) fn requested(
     };
     step.flags.set(Flags::OPEN, true);
     step.flags.set(Flags::ARGS_ONLY, tool.args_only);
-    // An editor that shows a file changes nothing.
-    let is_look = |action: &str| policy.identity.looks.iter().any(|look| look == action);
-    let looks = tool.class == ToolClass::Mutates && args.first_text(&EDITOR_ARGS).is_some_and(|action| is_look(&action));
+    let looks = looks(policy, tool, args);
     let reads = tool.class == ToolClass::Read || looks;
     step.flags.set(Flags::READ, reads);
     step.flags.set(Flags::EXEMPT, tool.class == ToolClass::Exempt);
@@ -64,11 +62,7 @@ pub(crate) fn requested(
     step.flags.set(Flags::SHELL, tool.is_shell);
     let shell = &policy.identity.fingerprint.shell;
     let command = if tool.is_shell { shell.command(&call.tool, args) } else { None };
-    let is_waiter = |action: &str| shell.waiters.list().iter().any(|waiter| waiter == action);
-    let waits = tool.waits
-        || command.as_deref().is_some_and(|command| shell.waits(command))
-        || args.first_text(&ACTION_ARGS).is_some_and(|action| is_waiter(&action))
-        || args.first_text(&CODE_ARGS).is_some_and(|code| shell.waits(&code));
+    let waits = waits(policy, tool, args, command.as_deref());
     step.flags.set(Flags::WAITS, waits);
     // Only sums of a swarm ask for it.
     let names_url = policy.needs.swarm && command.as_deref().is_some_and(|command| command.contains("://"));
@@ -101,6 +95,22 @@ pub(crate) fn requested(
         step.excerpt = call.description.as_deref().unwrap_or_default().chars().take(policy.evidence.chars).collect();
     }
     step
+}
+
+/// An editor that shows a file changes nothing.
+fn looks(policy: &Policy, tool: &ToolPolicy, args: &Arguments<'_>) -> bool {
+    let is_look = |action: &str| policy.identity.looks.iter().any(|look| look == action);
+    tool.class == ToolClass::Mutates && args.first_text(&EDITOR_ARGS).is_some_and(|action| is_look(&action))
+}
+
+/// Whether a call waits, by the rule of its tool, its command line, its action or its code.
+fn waits(policy: &Policy, tool: &ToolPolicy, args: &Arguments<'_>, command: Option<&str>) -> bool {
+    let shell = &policy.identity.fingerprint.shell;
+    let is_waiter = |action: &str| shell.waiters.list().iter().any(|waiter| waiter == action);
+    tool.waits
+        || command.is_some_and(|command| shell.waits(command))
+        || args.first_text(&ACTION_ARGS).is_some_and(|action| is_waiter(&action))
+        || args.first_text(&CODE_ARGS).is_some_and(|code| shell.waits(&code))
 }
 
 /// What a call shows before its answer has come.

@@ -1,22 +1,20 @@
 //! What lets a session forget: resets, progress, verdicts that expire, a policy that no longer blocks.
 
-use std::collections::VecDeque;
-
 use crate::detect::{Flags, Matrix, Streaks};
-use crate::engine::publishing::command::{Action, Command, ReasonCode, Verdict};
+use crate::engine::publishing::board::Verdict;
+use crate::engine::publishing::command::{Action, Command, ReasonCode};
 use crate::engine::{
     context::Context, deciding::episode::Track, effects::Effects, input::SourcePosition, session::Session, subject::SEPARATOR,
     timer::TimerKind, watched::Watch, watching::end_watch,
 };
 use crate::event::{Event, EventTime};
 use crate::identity::{Hash64, hash_text};
-use crate::limits::RECENT_IDS_MAX;
 use crate::policy::{Arm, Detector, Mode, SessionBounds};
 
 /// Forgets what was counted: the floor rises, scalars become 0, episodes close, blocks get an `unblock`. Totals stay.
 pub(crate) fn reset(context: &Context<'_>, session: &mut Session, reason: ReasonCode, out: &mut Effects) {
     unblock(context, session, reason, |_| true, out);
-    out.verdicts_changed |= session.head.verdicts.clear();
+    out.verdicts_changed |= session.head.board.verdicts.clear();
     forget_counts(session, out);
 }
 
@@ -25,7 +23,7 @@ pub(crate) fn bound(context: &Context<'_>, session: &mut Session, reason: Reason
     match context.policy.progress.session_bounds {
         SessionBounds::All => reset(context, session, reason, out),
         SessionBounds::Counts => {
-            out.verdicts_changed |= session.head.verdicts.keep_blocks();
+            out.verdicts_changed |= session.head.board.verdicts.keep_blocks();
             forget_counts(session, out);
         }
     }
@@ -43,7 +41,6 @@ fn forget_counts(session: &mut Session, out: &mut Effects) {
     session.head.pending_nudge = None;
     session.head.user_texts.clear();
     session.head.user_words.clear();
-    session.head.arm_verdicts(&mut out.timers);
     // `call_rate` reads the ring below the floor; a reset that people asked for forgets that too.
     forget_calls(session);
 }
@@ -87,10 +84,9 @@ pub(crate) fn unblock_on_policy_change(context: &Context<'_>, session: &mut Sess
     let (tenant, session_id) = (context.tenant(), &*context.event.session_id);
     let arm = policy.trial.arm(tenant, session_id);
     let is_watched = arm == Some(Arm::Control);
-    unblock(context, session, ReasonCode::Policy, |block| is_watched || !still_blocks(block.detector), out);
+    unblock(context, session, ReasonCode::Policy, |block| is_watched || !block.detector().is_some_and(still_blocks), out);
     if is_watched {
-        out.verdicts_changed |= session.head.verdicts.clear();
-        session.head.arm_verdicts(&mut out.timers);
+        out.verdicts_changed |= session.head.board.verdicts.clear();
     } else {
         // What an agent was not sent is no reason to be firmer with it once its trial is over.
         session.head.episodes.retain(|episode| !episode.is_control);
@@ -110,14 +106,14 @@ pub(super) fn unblock(
     out: &mut Effects,
 ) {
     let head = &mut session.head;
-    let lifted = head.verdicts.unblock(context.time, is_meant);
+    let lifted = head.board.verdicts.unblock(context.time, is_meant);
     if lifted.is_empty() {
         return;
     }
     for block in &lifted {
-        let origin = context.origin(head.epoch, head.next_seq(Track::Live));
+        let origin = context.origin(head.board.epoch, head.next_seq(Track::Live));
         // Of a reset they show who it was.
-        out.commands.push(Command { labels: context.event.owned_labels(), ..Command::unblock(origin, block, reason) });
+        out.commands.push(Command { labels: context.event.owned_labels(), ..block.unblock(origin, reason) });
     }
     for episode in &mut head.episodes {
         if lifted.iter().any(|block| block.episode == episode.id) {
@@ -125,24 +121,23 @@ pub(super) fn unblock(
         }
     }
     out.verdicts_changed = true;
-    head.arm_verdicts(&mut out.timers);
 }
 
 /// Verdicts that have run out leave. When it was a block of the progress matrix, its streaks begin anew.
 pub(crate) fn drop_expired(session: &mut Session, time: EventTime, out: &mut Effects) {
     let head = &mut session.head;
-    let expired = head.verdicts.expire(time);
+    let expired = head.board.verdicts.expire(time);
     if expired.is_empty() {
         return;
     }
-    let is_of_matrix =
-        |verdict: &Verdict| verdict.action == Action::Block && matches!(verdict.detector, Detector::Stagnation | Detector::Stuck);
+    let is_of_matrix = |verdict: &Verdict| {
+        verdict.action == Action::Block && matches!(verdict.detector(), Some(Detector::Stagnation | Detector::Stuck))
+    };
     if expired.iter().any(is_of_matrix) {
         let category = head.streaks.matrix.category;
         head.streaks.matrix = Matrix { category, ..Matrix::default() };
     }
     out.verdicts_changed = true;
-    head.arm_verdicts(&mut out.timers);
 }
 
 /// The calls of the ring leave `call_rate`'s count, which looks no further back than to one that is marked.
@@ -150,14 +145,6 @@ fn forget_calls(session: &mut Session) {
     let Some(newest) = session.history.newest().map(|step| step.sequence) else { return };
     session.history.update(newest, |step| step.flags.set(Flags::FORGOTTEN, true));
     session.touch(newest);
-}
-
-/// Notes the id of an event that is no call, or nobody's answer: a redelivery of it changes nothing.
-pub(crate) fn remember(recent: &mut VecDeque<Hash64>, id: Hash64) {
-    if recent.len() >= RECENT_IDS_MAX {
-        recent.pop_front();
-    }
-    recent.push_back(id);
 }
 
 /// A reset of a session at its place in the log.
@@ -170,7 +157,6 @@ pub(crate) fn forget(session: &mut Session, out: &mut Effects) {
     end_watch(session, Watch::Over, out);
     let head = &mut session.head;
     head.timers.arm(TimerKind::OpenCalls, None, &mut out.timers);
-    out.verdicts_changed = head.verdicts.clear();
-    head.arm_verdicts(&mut out.timers);
+    out.verdicts_changed = head.board.verdicts.clear();
     out.forgotten = true;
 }

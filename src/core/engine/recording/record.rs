@@ -4,7 +4,7 @@ use crate::detect::text_only::Text;
 use crate::detect::{Finding, Flags};
 use crate::engine::effects::{Effects, NudgeResponse, SwarmReset};
 use crate::engine::recording::calls::{record_call, record_result};
-use crate::engine::recording::lifecycle::{bound, progress, remember, reset, reset_at};
+use crate::engine::recording::lifecycle::{bound, progress, reset, reset_at};
 use crate::engine::{
     context::Context, deciding::episode::Track, observe::Recorded, publishing::command::ReasonCode, recording::answers::answer,
     session::Session,
@@ -55,7 +55,7 @@ pub(crate) fn record<'a>(context: &Context<'a>, session: &mut Session, out: &mut
         EventKind::Reset(ResetScope::Agent) => reset(context, session, ReasonCode::Reset, out),
         EventKind::Reset(ResetScope::Session) => {
             reset(context, session, ReasonCode::Reset, out);
-            remember(&mut session.head.recent_events, reset_at(event, context.place));
+            session.head.board.note_seen(reset_at(event, context.place));
             out.reaches_others = true;
         }
         EventKind::Ack(ack) => out.counters.ack = Some(*ack),
@@ -82,7 +82,7 @@ fn record_message<'a>(context: &Context<'a>, session: &mut Session, message: &'a
             let text = Text {
                 turn: context.turn(),
                 event: context.id,
-                before: session.head.recent_events.back().copied().unwrap_or(Hash64::NONE),
+                before: session.head.board.seen.back().copied().unwrap_or(Hash64::NONE),
                 pause_ms: context.pause_ms,
                 next_step: session.history.next_sequence(),
             };

@@ -5,7 +5,8 @@
 
 use crate::detect::{CommandText, safe};
 use crate::engine::effects::{Effects, SwarmCallKey};
-use crate::engine::publishing::command::{Action, Advice, Fact, ReasonCode, Verdict};
+use crate::engine::publishing::board::Verdict;
+use crate::engine::publishing::command::{Action, Advice, Fact, ReasonCode};
 use crate::engine::subject::{Group, GroupKind};
 use crate::engine::swarm::counter::SwarmCounter;
 use crate::engine::swarm::crossing::{Crossing, Judge, whole_group};
@@ -60,7 +61,6 @@ impl<'a> BudgetRule<'a> {
         for start in windows {
             self.judge(counter, start, counter.time, true, out);
         }
-        counter.arm(&self.judge.rules, out);
     }
 
     /// Publishes the steps that a window's sum has crossed; lifts what it has not crossed under the limits in force.
@@ -81,14 +81,14 @@ impl<'a> BudgetRule<'a> {
         let episode = period.map(|period| period.episode);
         let mut published = period.map_or(0, |period| period.step);
         let is_of = |verdict: &Verdict| Some(verdict.episode) == episode;
-        if crossed < published || (self.is_shadow() && counter.verdicts.iter().any(is_of)) {
+        if crossed < published || (self.is_shadow() && counter.board.verdicts.iter().any(is_of)) {
             self.lower(counter, start, crossed, issued_at, out);
         }
         // Another policy may block where the step was crossed in shadow. Without one a block is placed once: how often it would be placed again
         // depended on where reports are cut.
         let is_open = !self.has_end() || self.end_of(start) > counter.time;
         let blocks = self.budget.is_some_and(|budget| budget.mode == Mode::Block) && crossed == BudgetStep::Block as u32;
-        if is_compared && blocks && is_open && !counter.verdicts.blocks().any(is_of) {
+        if is_compared && blocks && is_open && !counter.board.verdicts.blocks().any(is_of) {
             published = published.min(BudgetStep::Nudge as u32);
         }
         for step in BudgetStep::ALL.into_iter().filter(|step| *step as u32 > published) {
@@ -111,7 +111,7 @@ impl<'a> BudgetRule<'a> {
         if step >= BudgetStep::Block as u32 && !self.is_shadow() {
             return;
         }
-        let lifted = counter.verdicts.lift(period.episode);
+        let lifted = counter.board.verdicts.lift(period.episode);
         out.verdicts_changed |= !lifted.is_empty();
         if let Some(block) = lifted.into_iter().find(|verdict| verdict.action == Action::Block) {
             self.judge.unblock(counter, start.0, &block, ReasonCode::Policy, issued_at, out);

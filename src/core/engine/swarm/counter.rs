@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, collections::btree_map::Entry};
 use crate::engine::publishing::command::{CommandId, IdentityRecipe};
 use crate::engine::swarm::windows::{Contribution, Pane, Panes, is_in_window, pane_calls, window};
 use crate::engine::timer::{TimerKind, TimerTable};
-use crate::engine::{effects::Effects, publishing::verdicts::Verdicts, swarm::rules::Rules, swarm::sums::SwarmEntry};
+use crate::engine::{effects::Effects, publishing::board::Board, swarm::rules::Rules, swarm::sums::SwarmEntry};
 use crate::event::EventTime;
 use crate::limits::{SWARM_PANE_BYTES_MAX, SWARM_PANES_MAX};
 use crate::policy::{SwarmRepeat, Used, Worker};
@@ -43,7 +43,7 @@ pub struct SwarmCounter {
     pub floor: Option<EventTime>,
     /// What each period has published, by its start.
     pub periods: BTreeMap<i64, Period>,
-    pub verdicts: Verdicts,
+    pub board: Board,
     /// Greatest event time that was seen.
     pub time: EventTime,
     /// When its timers are due.
@@ -75,7 +75,7 @@ impl SwarmCounter {
     /// Whether nothing is left that must be known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.panes.is_empty() && self.life.is_none() && self.periods.is_empty() && self.verdicts.is_empty()
+        self.panes.is_empty() && self.life.is_none() && self.periods.is_empty() && self.board.verdicts.is_empty()
     }
 
     /// Adds the calls of a report's entries to their panes; the panes that were touched. Where the stage's time waits for its sources, the stage alone decides what is late.
@@ -152,7 +152,7 @@ impl SwarmCounter {
     /// `unblock` is the next command of it.
     fn known_until(&self, rules: &Rules) -> impl Fn(i64) -> EventTime + use<> {
         let (life_ms, newest) = (rules.period_life_ms, self.periods.keys().next_back().copied());
-        let blocks_until = self.verdicts.blocks().map(|block| block.expires_at).max();
+        let blocks_until = self.board.verdicts.blocks().map(|block| block.expires_at).max();
         move |start| {
             let takes_calls = EventTime(start).plus_ms(life_ms);
             blocks_until.filter(|_| newest == Some(start)).map_or(takes_calls, |until| until.max(takes_calls))
@@ -167,7 +167,7 @@ impl SwarmCounter {
         let of_period = oldest.map(|start| self.known_until(rules)(*start));
         let due = of_pane.or(of_period).filter(|_| rules.window_ms > 0);
         self.timers.arm(TimerKind::Panes, due, &mut out.timers);
-        self.timers.arm(TimerKind::SwarmVerdicts, self.verdicts.next_expiry(), &mut out.timers);
+        self.timers.arm(TimerKind::SwarmVerdicts, self.board.verdicts.next_expiry(), &mut out.timers);
     }
 
     /// The counter goes, with its timers.

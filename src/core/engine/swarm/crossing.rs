@@ -3,7 +3,8 @@
 //! A swarm, a budget and a tree differ in what they sum and in what they write about it. When their window crosses a step, all three go this way.
 
 use crate::detect::CommandText;
-use crate::engine::publishing::command::{Action, Command, Fact, Origin, ReasonCode, Scope, ScopeKind, Trigger, Verdict};
+use crate::engine::publishing::board::Verdict;
+use crate::engine::publishing::command::{Action, Command, Fact, Origin, ReasonCode, Scope, ScopeKind, Trigger};
 use crate::engine::swarm::counter::{Period, SwarmCounter};
 use crate::engine::{effects::Effects, effects::SwarmCallKey, swarm::rules::Rules};
 use crate::event::EventTime;
@@ -60,7 +61,8 @@ impl Judge<'_> {
             ..begun
         };
         counter.periods.insert(start, Period { epoch, seq, step, episode: command.episode });
-        out.verdicts_changed |= counter.verdicts.activate(&command, self.rules.detector, counter.time);
+        counter.board.note_sent(epoch, seq);
+        out.verdicts_changed |= counter.board.verdicts.activate(&command, self.rules.detector, counter.time);
         out.commands.push(command);
     }
 
@@ -77,8 +79,9 @@ impl Judge<'_> {
     ) {
         let Some(period) = counter.periods.get_mut(&start) else { return };
         period.seq += 1;
+        counter.board.note_sent(period.epoch, period.seq);
         let origin = self.origin(start, period.epoch, period.seq, at.max(block.issued_at));
-        out.commands.push(Command::unblock(origin, block, reason));
+        out.commands.push(block.unblock(origin, reason));
     }
 
     fn origin(&self, start: i64, epoch: i64, seq: u64, issued_at: EventTime) -> Origin<'_> {

@@ -78,8 +78,8 @@ impl Judge<'_> {
     pub(super) fn reset_loops(&self, counter: &mut SwarmCounter, time: EventTime, out: &mut Effects) {
         let floor = counter.raise_floor(time);
         let now = floor.max(counter.time);
-        let lifted = counter.verdicts.unblock(now, |_| true);
-        out.verdicts_changed |= counter.verdicts.clear() || !lifted.is_empty();
+        let lifted = counter.board.verdicts.unblock(now, |_| true);
+        out.verdicts_changed |= counter.board.verdicts.clear() || !lifted.is_empty();
         if let Some(newest) = counter.periods.keys().next_back().copied() {
             for block in &lifted {
                 self.unblock(counter, newest, block, ReasonCode::Reset, now, out);
@@ -88,8 +88,6 @@ impl Judge<'_> {
         // What an earlier period published is void behind the floor, so nothing is left that a new counter would not know.
         if counter.panes.is_empty() && counter.periods.values().all(|period| period.epoch < floor.0) {
             counter.forget(out);
-        } else {
-            counter.arm(&self.rules, out);
         }
     }
 

@@ -105,6 +105,9 @@ impl SwarmEngine {
             SwarmInput::Timer(kind, due) => judge.fire(counter, kind, due, out),
             SwarmInput::Reset(_) => {}
         }
+        if !out.forgotten {
+            counter.arm(&judge.rules, out);
+        }
     }
 }
 
@@ -128,21 +131,18 @@ impl Judge<'_> {
             (_, Some(tree)) => tree.judge(counter, first, record_time, out),
             (None, None) => self.judge_loops(counter, &touched, record_time, out),
         }
-        counter.arm(&self.rules, out);
     }
 
     /// A timer that was due at `at` has fired.
     fn fire(&self, counter: &mut SwarmCounter, kind: TimerKind, at: EventTime, out: &mut Effects) {
         match kind {
             TimerKind::Panes => counter.expire_panes(&self.rules, at),
-            TimerKind::SwarmVerdicts => out.verdicts_changed = !counter.verdicts.expire(at).is_empty(),
+            TimerKind::SwarmVerdicts => out.verdicts_changed = !counter.board.verdicts.expire(at).is_empty(),
             TimerKind::Idle | TimerKind::OpenCalls | TimerKind::Verdicts | TimerKind::Stop => return,
         }
         counter.timers.fired(kind);
         if counter.is_empty() {
             counter.forget(out);
-        } else {
-            counter.arm(&self.rules, out);
         }
     }
 }

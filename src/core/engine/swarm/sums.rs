@@ -61,22 +61,16 @@ pub enum SwarmInput {
 }
 
 impl SwarmReport {
-    /// What was used of a budget.
+    /// Of nothing yet.
     #[must_use]
-    pub const fn of_use(record_time: EventTime, used: UsedWindow) -> Self {
-        Self {
-            tool: String::new(),
-            recipe: IdentityRecipe::Opaque,
-            record_time,
-            entries: Vec::new(),
-            used: Some(used),
-            spawned: None,
-        }
+    pub const fn empty(record_time: EventTime) -> Self {
+        Self { tool: String::new(), recipe: IdentityRecipe::Opaque, record_time, entries: Vec::new(), used: None, spawned: None }
     }
 
-    /// Of a tree, with nothing in it yet.
-    const fn of_tree(record_time: EventTime) -> Self {
-        Self { tool: String::new(), recipe: IdentityRecipe::Opaque, record_time, entries: Vec::new(), used: None, spawned: None }
+    /// What was used of a budget, or of a tree.
+    #[must_use]
+    pub fn of_use(record_time: EventTime, used: UsedWindow) -> Self {
+        Self { used: Some(used), ..Self::empty(record_time) }
     }
 
     /// With its entries in their order.
@@ -151,7 +145,7 @@ fn reports(sums: impl Iterator<Item = (SwarmCallKey, Sum)>, sums_len: usize) -> 
         for ((key, tool, recipe), (pane, Pane { record_time, agents })) in common.zip(panes) {
             let entry = |((session_id, agent_id), (calls, last))| SwarmEntry { pane, session_id, agent_id, calls, last };
             let entries = agents.into_iter().map(entry).collect();
-            reports.push((pane, key, SwarmReport { tool, recipe, record_time, entries, used: None, spawned: None }));
+            reports.push((pane, key, SwarmReport { tool, recipe, entries, ..SwarmReport::empty(record_time) }));
         }
     }
     // Of one pane they are in the order of their keys already.
@@ -203,7 +197,7 @@ impl SwarmSums {
         let before = panes.len();
         let of_pane = EventTime(time.0 - time.0.rem_euclid(policy.detectors.tree.pane_ms().max(1)));
         let pane = (!matches!(what, TreeFact::Used(_))).then_some(of_pane);
-        let report = panes.entry(pane).or_insert_with(|| SwarmReport::of_tree(record_time));
+        let report = panes.entry(pane).or_insert_with(|| SwarmReport::empty(record_time));
         report.record_time = report.record_time.max(record_time);
         let Some(start) = pane else {
             if let TreeFact::Used(used) = what {

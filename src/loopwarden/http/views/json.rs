@@ -102,13 +102,13 @@ pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> Valu
         "swarm_id": if head.swarm_id.is_empty() { Value::Null } else { (*head.swarm_id).into() },
         "tree": head.tree.as_ref().map(|tree| tree_json(tree)),
         "task": agent.task.to_string(),
-        "epoch": head.epoch,
-        "seq": head.live_seq,
+        "epoch": head.board.epoch,
+        "seq": head.board.seq,
         "shadow_seq": head.shadow_seq,
         "time": time(head.time),
         "has_ended": head.has_ended,
         "loops_total": head.loops_total,
-        "verdicts": in_force(&head.verdicts, now),
+        "verdicts": in_force(&head.board.verdicts, now),
         "episodes": head.episodes.iter().map(episode).collect::<Vec<_>>(),
         "shadow_episodes": head.shadow_episodes.iter().map(episode).collect::<Vec<_>>(),
         "streaks": {
@@ -173,7 +173,7 @@ pub(crate) fn counter(view: &CounterView, now: EventTime) -> Value {
         "calls": calls,
         "agents": agents,
         "time": time(counter.time),
-        "verdicts": in_force(&counter.verdicts, now),
+        "verdicts": in_force(&counter.board.verdicts, now),
     })
 }
 
@@ -206,7 +206,7 @@ fn verdict(verdict: &Verdict) -> Value {
         "command_id": loopwarden_core::identity::base32(&verdict.command_id.0),
         "action": verdict.action.as_str(),
         "level": verdict.level,
-        "code": verdict.detector.as_str(),
+        "code": verdict.by.as_str(),
         "message": verdict.message,
         "tool": verdict.scope.tool,
         "fingerprint": verdict.scope.fingerprint.as_ref().map(|(hash, _)| hash.to_string()),

@@ -1,9 +1,11 @@
-//! Verdicts in force, as the heads of sessions and of swarm counters hold them. The numbers are stored and never reused.
+//! The board of a subject as bytes, for sessions, counters and stops alike. The numbers are stored and never reused.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
-use loopwarden_core::engine::{Action, Advice, CommandId, IdentityRecipe, Placement, SEPARATOR, Scope, ScopeKind, Verdict};
-use loopwarden_core::identity::{CallRules, Hash128};
+use loopwarden_core::engine::{
+    Action, Advice, Board, CommandId, IdentityRecipe, OperatorStop, PlacedBy, Placement, SEPARATOR, Scope, ScopeKind, Verdict,
+};
+use loopwarden_core::identity::{CallRules, Hash64, Hash128};
 use loopwarden_core::{event::EventTime, policy::Detector};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,42 @@ pub(super) fn corrupt(what: &str) -> StoreError {
 
 pub(super) fn detector(number: u8) -> Result<Detector, StoreError> {
     Detector::from_number(number).ok_or_else(|| corrupt("unknown detector"))
+}
+
+/// Hashes that are always there.
+pub(super) type Hashes = Vec<[u8; 8]>;
+
+pub(super) fn pack(hashes: &VecDeque<Hash64>) -> Hashes {
+    hashes.iter().map(|hash| hash.0.to_be_bytes()).collect()
+}
+
+pub(super) fn unpack(hashes: Hashes) -> VecDeque<Hash64> {
+    hashes.into_iter().map(|bytes| Hash64(u64::from_be_bytes(bytes))).collect()
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredBoard<'a> {
+    epoch: i64,
+    seq: u64,
+    #[serde(borrow)]
+    verdicts: Vec<StoredVerdict<'a>>,
+    seen: Hashes,
+}
+
+impl<'a> StoredBoard<'a> {
+    pub(super) fn of(board: &'a Board) -> Self {
+        Self {
+            epoch: board.epoch,
+            seq: board.seq,
+            verdicts: board.verdicts.iter().map(StoredVerdict::of).collect(),
+            seen: pack(&board.seen),
+        }
+    }
+
+    pub(super) fn into_board(self) -> Result<Board, StoreError> {
+        let verdicts = self.verdicts.into_iter().map(StoredVerdict::into_verdict).collect::<Result<_, _>>()?;
+        Ok(Board { epoch: self.epoch, seq: self.seq, verdicts, seen: unpack(self.seen) })
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -122,15 +160,46 @@ enum StoredPlacement<'a> {
     AppendToResult(Option<Cow<'a, str>>),
 }
 
+/// The numbers of the variants are stored and never reused.
 #[derive(Serialize, Deserialize)]
-pub(super) struct StoredVerdict<'a> {
+enum StoredPlacer<'a> {
+    Detector(u8),
+    Operator { actor: Cow<'a, str>, reason: Cow<'a, str>, fails_closed: bool },
+}
+
+impl<'a> StoredPlacer<'a> {
+    fn of(by: &'a PlacedBy) -> Self {
+        match by {
+            PlacedBy::Detector(detector) => Self::Detector(detector.number()),
+            PlacedBy::Operator(stop) => Self::Operator {
+                actor: Cow::Borrowed(&stop.actor),
+                reason: Cow::Borrowed(&stop.reason),
+                fails_closed: stop.fails_closed,
+            },
+        }
+    }
+
+    fn into_placer(self) -> Result<PlacedBy, StoreError> {
+        Ok(match self {
+            Self::Detector(number) => PlacedBy::Detector(detector(number)?),
+            Self::Operator { actor, reason, fails_closed } => {
+                let (actor, reason) = (actor.into_owned(), reason.into_owned());
+                PlacedBy::Operator(Box::new(OperatorStop { actor, reason, fails_closed }))
+            }
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredVerdict<'a> {
     command_id: [u8; 16],
     action: u8,
     #[serde(borrow)]
     scope: StoredScope<'a>,
     level: u8,
     episode: [u8; 16],
-    detector: u8,
+    #[serde(borrow)]
+    by: StoredPlacer<'a>,
     message: Cow<'a, str>,
     placement: StoredPlacement<'a>,
     advice: Option<u8>,
@@ -139,7 +208,7 @@ pub(super) struct StoredVerdict<'a> {
 }
 
 impl<'a> StoredVerdict<'a> {
-    pub(super) fn of(verdict: &'a Verdict) -> Self {
+    fn of(verdict: &'a Verdict) -> Self {
         Self {
             command_id: verdict.command_id.0,
             action: match verdict.action {
@@ -150,7 +219,7 @@ impl<'a> StoredVerdict<'a> {
             scope: StoredScope::of(&verdict.scope),
             level: verdict.level,
             episode: verdict.episode.0,
-            detector: verdict.detector.number(),
+            by: StoredPlacer::of(&verdict.by),
             message: Cow::Borrowed(&verdict.message),
             placement: match &verdict.placement {
                 Placement::NextTurn => StoredPlacement::NextTurn,
@@ -162,7 +231,7 @@ impl<'a> StoredVerdict<'a> {
         }
     }
 
-    pub(super) fn into_verdict(self) -> Result<Verdict, StoreError> {
+    fn into_verdict(self) -> Result<Verdict, StoreError> {
         Ok(Verdict {
             command_id: CommandId(self.command_id),
             action: match self.action {
@@ -174,7 +243,7 @@ impl<'a> StoredVerdict<'a> {
             scope: self.scope.into_scope()?,
             level: self.level,
             episode: CommandId(self.episode),
-            detector: detector(self.detector)?,
+            by: self.by.into_placer()?,
             message: self.message.into_owned(),
             placement: match self.placement {
                 StoredPlacement::NextTurn => Placement::NextTurn,
