@@ -37,6 +37,8 @@ interface Answer {
   command_id?: string;
   /** It refuses for a stop that fails closed, until then. Unix milliseconds. */
   untilMs?: number;
+  /** Decided without fresh verdicts. */
+  isStale?: boolean;
 }
 
 /** What opencode lets a plugin do with an answer. */
@@ -78,27 +80,29 @@ class Guard {
   async ask(event: Record<string, unknown>, can: string[]): Promise<Answer> {
     const agent = `${event['session_id']} ${JSON.stringify(event['agent'])}`;
     const isCall = event['kind'] === 'tool_call';
-    if (this.#failures >= FAILURES_MAX && performance.now() < this.#closedUntilMs) return this.#refusedOn(agent, isCall);
+    if (this.#failures >= FAILURES_MAX && performance.now() < this.#closedUntilMs) return this.#refusedOn(agent, isCall) ?? NO_OPINION;
     try {
       const client = { name: 'opencode', version: '0.1.0', can };
       const answer = read(await this.#post(JSON.stringify({ v: 1, event, client, deadline_ms: Math.ceil(this.#deadlineMs) })));
       this.#failures = 0;
       if (answer.untilMs !== undefined) keep(this.#stopped, agent, answer);
+      // Only a guard that knows releases: one that has just started knows of no stop yet.
+      else if (isCall && !answer.deny && answer.isStale) return this.#refusedOn(agent, isCall) ?? this.#once(answer, agent);
       else if (isCall) this.#stopped.delete(agent);
       return this.#once(answer, agent);
     } catch {
       this.#failures += 1;
       this.#closedUntilMs = performance.now() + OPEN_MS;
-      return this.#refusedOn(agent, isCall);
+      return this.#refusedOn(agent, isCall) ?? NO_OPINION;
     }
   }
 
-  /** What becomes of a call where no guard answers. */
-  #refusedOn(agent: string, isCall: boolean): Answer {
+  /** The refusal that still holds where no guard answers that knows. */
+  #refusedOn(agent: string, isCall: boolean): Answer | undefined {
     const held = isCall ? this.#stopped.get(agent) : undefined;
-    if ((held?.untilMs ?? 0) > Date.now()) return held!;
+    if ((held?.untilMs ?? 0) > Date.now()) return held;
     if (isCall) this.#stopped.delete(agent);
-    return NO_OPINION;
+    return undefined;
   }
 
   /** A nudge that this agent was given is not given again. */
@@ -144,7 +148,7 @@ class Guard {
 
 /** What is not understood throws, and is no opinion. */
 function read(body: string): Answer {
-  const { v, decision, action, message, command_id, fail, expires_at } = JSON.parse(body) as Record<string, unknown>;
+  const { v, decision, action, message, command_id, fail, expires_at, state } = JSON.parse(body) as Record<string, unknown>;
   if (v !== 1 || (decision !== 'allow' && decision !== 'deny')) throw new Error('unknown answer');
   // Control characters, but line ends and tabs, are not for a terminal.
   const clean = typeof message === 'string' ? message.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '').trim() : '';
@@ -154,8 +158,9 @@ function read(body: string): Answer {
     const untilMs = fail === 'closed' ? Date.parse(String(expires_at)) : NaN;
     return { deny: true, message: text, ...(Number.isNaN(untilMs) ? {} : { untilMs }) };
   }
-  if (action !== 'nudge' || text === '') return NO_OPINION;
-  return { deny: false, message: text, ...(typeof command_id === 'string' ? { command_id } : {}) };
+  const isStale = (state as { stale?: unknown } | null | undefined)?.stale === true;
+  if (action !== 'nudge' || text === '') return isStale ? { ...NO_OPINION, isStale } : NO_OPINION;
+  return { deny: false, message: text, isStale, ...(typeof command_id === 'string' ? { command_id } : {}) };
 }
 
 /** Whether all of these may read what the agent does: this user, root, and the one that `hook-uid` names. */

@@ -16,10 +16,14 @@ pub struct Reply {
     pub body: Vec<u8>,
     /// It refuses for a stop that fails closed: where no guard answers any more, calls are to be refused for so long.
     pub refuse_for: Option<Duration>,
+    /// It was decided without fresh verdicts: that a call may run is no release.
+    pub is_stale: bool,
 }
 
 /// Header of such an answer. Milliseconds.
 const REFUSE_FOR: &str = "loopwarden-refuse-for-ms";
+/// Header of an answer that was decided without fresh verdicts.
+const STALE: &str = "loopwarden-stale";
 /// As long as a stop can be. Milliseconds.
 const REFUSE_FOR_MS_MAX: u64 = 7 * 24 * 60 * 60 * 1_000;
 
@@ -104,6 +108,7 @@ fn reply(answer: &[u8]) -> io::Result<Reply> {
     Ok(Reply {
         body: body.to_vec(),
         refuse_for: span_ms.map(|span_ms: u64| Duration::from_millis(span_ms.min(REFUSE_FOR_MS_MAX))),
+        is_stale: header(STALE).is_some(),
     })
 }
 
@@ -141,6 +146,9 @@ mod tests {
         assert_eq!(of("loopwarden-refuse-for-ms: 99999999999999"), Some(Duration::from_millis(REFUSE_FOR_MS_MAX)));
         for none in ["X: 1", "loopwarden-refuse-for-ms: 0", "loopwarden-refuse-for-ms: -1", "loopwarden-refuse-for-ms: soon"] {
             assert_eq!(of(none), None, "{none}");
+        }
+        for (head, is_stale) in [("Loopwarden-Stale: 1", true), ("X: loopwarden-stale", false)] {
+            assert_eq!(reply(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n").as_bytes()).unwrap().is_stale, is_stale, "{head}");
         }
     }
 }

@@ -86,17 +86,21 @@ fn answer(agent: &str, event: Option<&str>) -> Option<Vec<u8>> {
     circuit.note(answer.as_ref().err());
     let call = || Call::of(agent, event, heard.get()?);
     match answer {
-        Ok(Reply { body, refuse_for: Some(span) }) => {
+        Ok(Reply { body, refuse_for: Some(span), .. }) => {
             let kept = answer::kept(&body)?;
             if let Some(call) = call() {
                 stopped.keep(&call, &kept, span);
             }
             Some(kept)
         }
-        Ok(Reply { body, refuse_for: None }) => {
+        Ok(Reply { body, refuse_for: None, is_stale }) => {
             if stopped.is_any()
                 && let Some(call) = call()
             {
+                // A guard that has just started knows of no stop yet.
+                if is_stale && let Some(refused) = refusal(&stopped, &call) {
+                    return Some(refused);
+                }
                 stopped.release(&call);
             }
             answer::kept(&body)

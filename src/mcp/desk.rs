@@ -62,6 +62,13 @@ pub(crate) enum CallAnswer {
     Refused(String),
 }
 
+/// An answer of the guard, and what the head of [`Reply`] says of it.
+struct Heard {
+    answer: CallAnswer,
+    refuse_for: Option<Duration>,
+    is_stale: bool,
+}
+
 /// A stop that fails closed, as long as it is remembered.
 #[derive(Debug)]
 struct HeldStop {
@@ -101,13 +108,7 @@ impl Desk {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let id = format!("{}-{number}", self.start);
         let mut call = Call { session: self.session.clone(), id, tool: name(tool), text: None };
-        let said = match self.ask(call.before(arguments), &["deny", "context_after"]) {
-            Some((said, refuse_for)) => {
-                self.note(&said, refuse_for);
-                said
-            }
-            None => self.refused_on(),
-        };
+        let said = self.decided(self.ask(call.before(arguments), &["deny", "context_after"]));
         if let CallAnswer::Text(text) = &said {
             call.text = Some(text.clone());
         }
@@ -118,11 +119,25 @@ impl Desk {
     pub(crate) fn after(&self, call: &Call, event: Option<Box<RawValue>>, can_add: bool) -> Option<String> {
         let can: &[&str] = if can_add { &["deny", "context_after"] } else { &["deny"] };
         let said = match self.ask(event, can) {
-            Some((CallAnswer::Text(text), _)) => Some(text),
+            Some(Heard { answer: CallAnswer::Text(text), .. }) => Some(text),
             _ => None,
         };
         let texts: Vec<&str> = [call.text.as_deref(), said.as_deref()].into_iter().flatten().collect();
         (can_add && !texts.is_empty()).then(|| texts.join("\n\n"))
+    }
+
+    /// What becomes of a call; none: no guard has answered. Only one that knows releases, and one that has just started knows of no stop.
+    fn decided(&self, heard: Option<Heard>) -> CallAnswer {
+        match heard {
+            Some(Heard { answer, refuse_for, is_stale }) if !is_stale || refuse_for.is_some() => {
+                self.note(&answer, refuse_for);
+                answer
+            }
+            heard => match (self.refused_on(), heard) {
+                (CallAnswer::Nothing, Some(heard)) => heard.answer,
+                (held, _) => held,
+            },
+        }
     }
 
     /// A stop that fails closed is remembered, and any other answer ends it.
@@ -142,7 +157,7 @@ impl Desk {
     }
 
     /// None: nobody has answered.
-    fn ask(&self, event: Option<Box<RawValue>>, can: &[&str]) -> Option<(CallAnswer, Option<Duration>)> {
+    fn ask(&self, event: Option<Box<RawValue>>, can: &[&str]) -> Option<Heard> {
         let event = event?;
         if !self.circuit().lets_through(self.clock.elapsed()) {
             return None;
@@ -153,10 +168,10 @@ impl Desk {
         let answer = loopwarden_ask::post(self.place.clone(), "/v1/check".to_owned(), || Ok(check), self.wait);
         let now = self.clock.elapsed();
         match answer {
-            Ok(Reply { body, refuse_for }) => {
-                if let Some(said) = read(&body) {
+            Ok(Reply { body, refuse_for, is_stale }) => {
+                if let Some(answer) = read(&body) {
                     self.circuit().succeeded();
-                    return Some((said, refuse_for));
+                    return Some(Heard { answer, refuse_for, is_stale });
                 }
                 self.failed(now, &"its answer is not understood");
             }
@@ -244,5 +259,9 @@ mod tests {
             desk.note(said, refuse_for);
             assert_eq!(desk.refused_on(), *expected, "{said:?} {refuse_for:?}");
         }
+        let allowed = |is_stale| Some(Heard { answer: CallAnswer::Nothing, refuse_for: None, is_stale });
+        desk.note(&refused, hour);
+        assert_eq!([None, allowed(true)].map(|heard| desk.decided(heard)), [refused.clone(), refused], "nobody who knows");
+        assert_eq!([allowed(false), allowed(true), None].map(|heard| desk.decided(heard)), [const { CallAnswer::Nothing }; 3]);
     }
 }

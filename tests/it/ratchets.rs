@@ -25,7 +25,7 @@ const LINES: [(&str, usize); 16] = [
     ("mcp", 1_136),
     ("mcp_http", 462),
     ("settings", 3_517),
-    ("sources", 8_185),
+    ("sources", 7_830),
     ("state", 3_600),
     ("token", 884),
     ("webhook", 1_696),

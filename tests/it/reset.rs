@@ -1,10 +1,13 @@
-//! A `reset` with scope `session`: the same agents whatever the cuts are, and no more of them at a time than a commit takes.
+//! A `reset` with scope `session`: the same agents whatever the cuts are, and no more of them at a time than a commit takes. An act without
+//! a key: it is judged where its release will be, or not at all.
 
+use loopwarden::event::partition_of;
 use loopwarden::limits::RESET_AGENTS_MAX;
 use loopwarden::task::{CommitTrigger, LaneSettings};
-use loopwarden_sim::{Fault, Faults, Step};
+use loopwarden_log::Partitions;
+use loopwarden_sim::{Fault, Faults, MemoryTopic, Step};
 
-use crate::world::{Fed, TestWorld, config, feed, reference, settings};
+use crate::world::{Fed, PARTITIONS, TestWorld, config, feed, header, reference, session_task, settings};
 
 const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
 const START_MS: i64 = 1_795_291_200_000;
@@ -96,4 +99,37 @@ fn agents_that_are_forgotten_but_not_written_take_no_place_among_those_a_reset_r
     assert_eq!(stats.sessions_forgotten, ENDED as u64);
     assert!(stats.limit_reset_agents > 0);
     world.outcome().assert_is(&reference(&records), "");
+}
+
+#[test]
+fn a_stop_without_a_key_is_judged_where_its_release_is_looked_for_or_is_a_dead_letter() {
+    let partitions = Some(Partitions { session: PARTITIONS, swarm: 0 });
+    let mut world = TestWorld::new(config(20), LaneSettings { partitions, ..settings(TIMED) });
+    let act = |id: &str, kind: &str| {
+        format!(
+            r#"{{"id":"{id}","kind":"{kind}","scope":"session","session_id":"s","reason":"r","until":{},"time":{START_MS}}}"#,
+            START_MS + 3_600_000
+        )
+    };
+    let own = partition_of(b"s", PARTITIONS);
+    for partition in 0..PARTITIONS {
+        let stop = act(&format!("stop-{partition}"), "stop");
+        world.broker.append(session_task(partition), None, Some(stop.as_bytes()), START_MS);
+    }
+    world.broker.append(session_task(own), Some(b"s"), Some(act("release", "release").as_bytes()), START_MS + 1);
+    world.start("lw", 1);
+    assert!(world.settle(), "{:?}", world.exits);
+    let letters = world.broker.committed(MemoryTopic::DeadLetters);
+    assert_eq!(letters.len(), PARTITIONS as usize - 1);
+    for letter in &letters {
+        let of = |name| header(letter, name).unwrap();
+        assert_eq!([of("dlq.reason"), of("dlq.field")], ["bad_value", "/session_id"]);
+        assert_ne!(of("dlq.partition"), own.to_string());
+    }
+    let commands = world.broker.committed(MemoryTopic::Commands);
+    let codes: Vec<serde_json::Value> = commands
+        .iter()
+        .map(|command| serde_json::from_slice::<serde_json::Value>(command.value.as_deref().unwrap()).unwrap()["action"].clone())
+        .collect();
+    assert_eq!(codes, ["block", "unblock"], "the release has found its stop");
 }

@@ -22,8 +22,12 @@ fn listening(scratch: &Scratch) -> String {
 }
 
 fn send(address: &str, path: &str, media: &str, body: &str) -> String {
+    request(address, "POST", path, media, body)
+}
+
+fn request(address: &str, method: &str, path: &str, media: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("the listener");
-    let head = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: {media}\r\n");
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: {media}\r\n");
     let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
     stream.write_all(request.as_bytes()).expect("sent");
     let mut answer = String::new();
@@ -86,6 +90,25 @@ fn an_answer_by_a_link_or_over_http_is_an_event_of_the_topic() {
     let answer = send(&address, "/v1/answers", "application/json", &body);
     assert!(answer.starts_with("HTTP/1.1 202 ") && answer.contains("\"judged\":false"), "{answer}");
     assert_eq!(answers(&world, 2).len(), 2);
+    // A stop and its release go the same way as an answer that stops, and to the same partition.
+    let stop = json!({ "scope": "session", "session_id": key, "reason": "r", "for": "1h" }).to_string();
+    let answer = send(&address, "/v1/stops", "application/json", &stop);
+    assert!(answer.starts_with("HTTP/1.1 202 ") && answer.contains("\"in_force\":false"), "{answer}");
+    let wait = |count: usize| {
+        let deadline = Deadline::after(PATIENCE);
+        loop {
+            let answer = request(&address, "GET", "/v1/stops", "application/json", "");
+            if answer.matches("\"scope\":\"session\"").count() == count {
+                return;
+            }
+            assert!(!deadline.is_over(), "{count}: {answer}");
+        }
+    };
+    wait(1);
+    let path = format!("/v1/stops?scope=session&session_id={key}");
+    let answer = request(&address, "DELETE", &path, "application/json", "");
+    assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
+    wait(0);
     let unknown = json!({ "command_id": "0".repeat(26), "answer": "right" }).to_string();
     assert!(send(&address, "/v1/answers", "application/json", &unknown).starts_with("HTTP/1.1 404 "));
     assert_eq!(running.end("TERM"), Some(0));

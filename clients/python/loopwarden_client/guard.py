@@ -105,7 +105,7 @@ class Guard(Asking):
         self._stopped: OrderedDict[tuple[str, ...], Decision] = OrderedDict()
 
     def ask(self, event: Mapping[str, Any], can: Sequence[str], record: bool, deadline: float) -> Decision:
-        """As `Asking.ask`. Where the guard does not answer, a stop that fails closed holds until its end."""
+        """As `Asking.ask`. Where no guard with fresh verdicts answers, a stop that fails closed holds until its end."""
         decision = self._ask(event, can, record, deadline)
         try:
             return self._closed(event, can, decision)
@@ -124,15 +124,16 @@ class Guard(Asking):
                 self._stopped[key] = decision
                 if len(self._stopped) > STOPPED_MAX:
                     self._stopped.popitem(last=False)
-            elif not decision.failure and is_call:
+            elif is_call and not (decision.failure or decision.stale):
+                # Only a guard that knows releases: one that has just started knows of no stop yet.
                 self._stopped.pop(key, None)
             held = self._stopped.get(key)
-            if not decision.failure or held is None or not is_call or "deny" not in can:
+            if decision.denied or held is None or not is_call or "deny" not in can:
                 return decision
             if (time_ms(held.expires_at) or 0) <= time.time() * 1_000:
                 del self._stopped[key]
                 return decision
-        return dataclasses.replace(held, failure=decision.failure, recorded=False)
+        return dataclasses.replace(held, failure=decision.failure, recorded=decision.recorded, stale=decision.stale)
 
     def _ask(self, event: Mapping[str, Any], can: Sequence[str], record: bool, deadline: float) -> Decision:
         try:

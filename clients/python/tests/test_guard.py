@@ -335,8 +335,12 @@ def test_a_stop_that_fails_closed_holds_where_no_guard_answers_until_its_end(tmp
         assert not guard.check(of("s").before(), can=("context_after",)).denied
         assert not guard.check(of("over").before()).denied, "it has ended"
         assert not guard.check(of("other").before()).denied
-        answers["s"] = allowed
+        answers["s"] = {**allowed, "state": {"stale": True, "source": "embedded"}}
         guard.breaker = Breaker()
-        assert not guard.check(of("s").before()).denied, "whoever answers knows better"
+        held = guard.check(of("s").before())
+        assert (held.denied, held.stale, held.failure) == (True, True, ""), "a guard that has just started knows of no stop"
+        assert not guard.observe(of("s").after("x")).denied
+        answers["s"] = allowed
+        assert not guard.check(of("s").before()).denied, "whoever knows releases"
         answers.clear()
         assert not guard.check(of("s").before()).denied

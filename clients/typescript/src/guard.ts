@@ -96,7 +96,7 @@ export class Guard implements Asking {
     this.#transport.close();
   }
 
-  /** Where the guard does not answer, a stop that fails closed holds until its end. */
+  /** Where no guard with fresh verdicts answers, a stop that fails closed holds until its end. */
   async #ask(event: AgentEvent, caller: Caller): Promise<Decision> {
     const decision = await this.#answer(event, caller);
     if (decision.fail === undefined && this.#stopped.size === 0) return decision;
@@ -108,15 +108,16 @@ export class Guard implements Asking {
       if (this.#stopped.size > STOPPED_MAX && oldest !== undefined) this.#stopped.delete(oldest);
       return decision;
     }
-    if (decision.failed === undefined) {
-      if (isCall) this.#stopped.delete(key);
+    const { failed, recorded, stale } = decision;
+    // Only a guard that knows releases: one that has just started knows of no stop yet.
+    if (isCall && failed === undefined && !stale) this.#stopped.delete(key);
+    const held = this.#stopped.get(key);
+    if (held === undefined || decision.decision === 'deny' || !isCall || !caller.can.includes('deny')) return decision;
+    if ((timeMs(held.expires_at ?? '') ?? 0) <= Date.now()) {
+      this.#stopped.delete(key);
       return decision;
     }
-    const held = this.#stopped.get(key);
-    if (held === undefined || !isCall || !caller.can.includes('deny')) return decision;
-    if ((timeMs(held.expires_at ?? '') ?? 0) > Date.now()) return { ...held, recorded: false, failed: decision.failed };
-    this.#stopped.delete(key);
-    return decision;
+    return { ...held, recorded, stale, ...(failed === undefined ? {} : { failed }) };
   }
 
   async #answer(event: AgentEvent, caller: Caller): Promise<Decision> {

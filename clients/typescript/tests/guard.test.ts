@@ -382,4 +382,16 @@ test('a stop that fails closed holds where no guard answers, until its end', asy
   assert.equal((await guard.check(over, caller)).decision, 'allow', 'it has ended');
   assert.equal((await guard.check({ ...CALL, session_id: 'other' }, caller)).decision, 'allow');
   assert.equal((await guard.check(CALL, { name: 'test', can: ['context_after'] })).decision, 'allow');
+
+  const allowed = { v: 1, decision: 'allow', action: 'none', recorded: true };
+  const { guard: other } = guardOf(url);
+  said = stopped;
+  await other.check(CALL, caller);
+  said = { ...allowed, state: { stale: true, source: 'embedded' } };
+  const stale = await other.check(CALL, caller);
+  assert.deepEqual([stale.decision, stale.stale, stale.failed], ['deny', true, undefined], 'a guard that has just started knows of no stop');
+  said = { ...allowed, state: { stale: false, source: 'embedded' } };
+  assert.equal((await other.check(CALL, caller)).decision, 'allow', 'whoever knows releases');
+  said = undefined;
+  assert.equal((await other.check(CALL, caller)).decision, 'allow');
 });

@@ -196,6 +196,22 @@ test('a stop that fails closed holds where no guard answers, until its end', asy
   }
 });
 
+test('a guard without fresh verdicts releases nobody, and one with them does', async () => {
+  const closed = { ...deny, fail: 'closed', expires_at: new Date(Date.now() + 3_600_000).toISOString() };
+  const allowed = (stale: boolean): object => ({ v: 1, decision: 'allow', action: 'none', state: { stale, source: 'embedded' } });
+  let said: object = closed;
+  const { plugin, close } = await hooks((response) => void response.end(JSON.stringify(said)));
+  const call = (callID: string): Promise<void> => plugin['tool.execute.before']({ ...CALL, callID }, { args: {} });
+  await assert.rejects(call('1'), /no/);
+  said = allowed(true);
+  await assert.rejects(call('2'), /no/);
+  said = allowed(false);
+  await call('3');
+  said = allowed(true);
+  await call('4');
+  close();
+});
+
 test('what opencode hands over in another form is no refusal, and neither is a file without an address', async () => {
   const { plugin, close } = await hooks((response) => void response.end('{}'));
   for (const hook of Object.values<any>(plugin)) for (const input of [undefined, null, 7, {}]) await hook(input, input);

@@ -84,8 +84,7 @@ impl RecordContext<'_> {
         };
         let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
         if event.kind.stop_scope().is_some() {
-            // In another partition its release would not find it.
-            if record.meta.key.is_some_and(|key| key != event.session_id.as_bytes()) {
+            if !self.is_of_its_key(record, event) {
                 return self.dead_letter(record, &Rejected::at(Reason::BadValue, "session_id"));
             }
             self.act(event, place, cause)?;
@@ -112,6 +111,17 @@ impl RecordContext<'_> {
         self.task.window.note_event();
         count_event(&mut self.work.overlay.stats, record, event, &self.work.settings);
         Ok(())
+    }
+
+    /// Whether an act of an operator lies where all acts about those whom it means do: in another partition its release would not find it.
+    /// One without a key is judged by the key that it should have.
+    fn is_of_its_key(&self, record: &Record<'_>, event: &Event<'_>) -> bool {
+        let key = event.session_id.as_bytes();
+        match (record.meta.key, self.work.settings.partitions) {
+            (Some(given), _) => given == key,
+            (None, Some(partitions)) => partition_of(key, partitions.session) == record.meta.partition,
+            (None, None) => true,
+        }
     }
 
     /// Fires every timer due at the watermark, in the order of (due time, kind, subject).

@@ -194,6 +194,68 @@ fn a_command_is_answered_by_its_id_and_a_loop_by_its_names() {
     assert_eq!(acts[0]["reason"], "it waits for a build");
 }
 
+/// Whether a call of a session that no detector minds is refused.
+fn is_stopped(running: &Running, session: &str, number: usize) -> bool {
+    let event = json!({ "id": format!("{session}-look-{number}"), "kind": "tool_call", "session_id": session, "tool": "Look" });
+    let check = json!({ "event": event, "record": false }).to_string();
+    let answer = running.client.post("/v1/check", "application/json", check.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.json()["reason"]["code"] == "stop"
+}
+
+#[test]
+fn an_answer_that_is_given_again_after_its_end_or_its_release_is_a_new_one_and_says_what_binds() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &["mode=live", &format!("policy={}", slow(&scratch).display())]);
+    let command = block(&running, "s");
+    let give = |command: &Value, kind: &str, span: &str| -> Value {
+        let given = post(&running, &json!({ "command_id": command["id"], "answer": kind, "for": span }));
+        assert_eq!(given.status, 202, "{}", given.text);
+        given.json()
+    };
+    let released = || {
+        let answer = running.client.send("DELETE", "/v1/stops?scope=session&session_id=s", &[], b"");
+        assert_eq!(answer.json()["released"], true, "{}", answer.text);
+    };
+    let first = give(&command, "stop", "2h");
+    assert_eq!((&first["judged"], is_stopped(&running, "s", 0)), (&json!(true), true), "{first}");
+    let again = give(&command, "stop", "2h");
+    assert_eq!((&again["id"], &again["until"], &again["judged"]), (&first["id"], &first["until"], &json!(true)));
+    released();
+    assert!(!is_stopped(&running, "s", 1));
+    let anew = give(&command, "stop", "2h");
+    assert_eq!((&anew["judged"], is_stopped(&running, "s", 2)), (&json!(true), true), "{anew}");
+    assert_ne!(anew["id"], first["id"]);
+    released();
+    // One that ends by itself.
+    for round in 0..2 {
+        let short = give(&command, "stop", "1s");
+        assert_eq!(short["judged"], true, "{round}: {short}");
+        let deadline = loopwarden::clock::Deadline::after(crate::http::client::PATIENCE);
+        while is_stopped(&running, "s", 3) {
+            assert!(!deadline.is_over());
+        }
+    }
+
+    let allowed = give(&command, "allow", "1s");
+    assert_eq!(allowed["judged"], true, "{allowed}");
+    let deadline = loopwarden::clock::Deadline::after(crate::http::client::PATIENCE);
+    let is_new = |one: &Value| one["reason"]["code"] == command["reason"]["code"] && one["episode"] != command["episode"];
+    let mut number = 41;
+    let newer = loop {
+        assert!(!deadline.is_over(), "it is judged again after its end");
+        fail(&running, "s", number..number + 1);
+        number += 1;
+        if let Some(newer) = about(&running, "s").into_iter().find(is_new) {
+            break newer;
+        }
+    };
+    let late = give(&command, "allow", "1h");
+    assert_eq!(late["judged"], false, "what goes on is another episode, and is not let be: {late}");
+    assert_eq!(give(&newer, "allow", "1h")["judged"], true);
+    assert_eq!(give(&newer, "allow", "1h")["judged"], true, "once more, while it holds");
+}
+
 #[test]
 fn what_is_no_answer_is_refused_with_what_would_do_and_changes_nothing() {
     let scratch = Scratch::new();

@@ -190,13 +190,23 @@ fn each_format_has_links_that_allow_and_that_stop() {
         assert_eq!(seen[0].line, format!("POST /hook{query} HTTP/1.1"));
     }
     assert!(is_denied(&running, "s"));
-    assert_eq!(submit(&running, &allow, "").status, 200);
+    assert!(submit(&running, &allow, "").text.contains("It is in force. It ends at "));
     assert!(!is_denied(&running, "s"));
     // The session of another loop is stopped as a whole.
     let message = blocked(&running, &receivers[0], "t");
     let stop = path(&message, AnswerKind::Stop).expect("a link");
-    assert_eq!((submit(&running, &stop, "").status, submit(&running, &stop, "").status), (200, 200));
-    let stops = running.client.get("/v1/stops").json()["stops"].clone();
+    let pressed = || {
+        let answer = submit(&running, &stop, "");
+        assert!(answer.status == 200 && answer.text.contains("It is in force."), "{}", answer.text);
+        running.client.get("/v1/stops").json()["stops"].clone()
+    };
+    let first = pressed();
+    assert_eq!(pressed(), first, "pressed twice: one stop");
+    let released = running.client.send("DELETE", "/v1/stops?scope=session&session_id=t", &[], b"");
+    assert_eq!(released.json()["released"], true, "{}", released.text);
+    let stops = pressed();
+    let ids: std::collections::BTreeSet<String> = acts(&running).iter().map(|act| act["id"].to_string()).collect();
+    assert_eq!(ids.len(), 3, "an allowance, a stop, and the stop anew after its release: {ids:?}");
     assert_eq!(stops.as_array().map(Vec::len), Some(1), "{stops}");
     assert_eq!((&stops[0]["session_id"], &stops[0]["actor"]), (&json!("t"), &json!("link:to-slack")), "{stops}");
     let mut other = failed_call("t", 1);

@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, body::Body, extract::State, response::Response};
-use loopwarden_core::event::{EventTime, Judged, StopScope};
+use loopwarden_core::event::{EventTime, Judged};
 use loopwarden_core::{engine::is_act_code, limits::ALLOWED_MS_MAX};
 use loopwarden_log::LogError;
 use loopwarden_log::embedded::{EmbeddedReader, Feed};
@@ -12,10 +12,10 @@ use loopwarden_webhook::AnswerKind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::acts::{Act, LoopAddress, Target, act_id, span_ms};
+use crate::acts::{Act, LoopAddress, act_id, span_ms};
 use crate::{
     clock, http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
-    http::intake::acts, http::listener::body::BodyLimit, http::shared::Process,
+    http::intake::acts, http::intake::standing, http::listener::body::BodyLimit, http::shared::Process,
 };
 
 /// What a request may take. Bytes.
@@ -64,9 +64,20 @@ pub(crate) struct Given<'a> {
 /// What became of an answer.
 pub(crate) struct Taken {
     pub(crate) id: String,
+    /// Its end; none: it has none.
     pub(crate) until: Option<EventTime>,
-    /// What it changes has changed.
-    pub(crate) is_judged: bool,
+    pub(crate) became: Became,
+}
+
+/// How far an answer has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Became {
+    /// It is judged, and holds.
+    InForce,
+    /// It is durable, and not judged so far, or elsewhere.
+    Waits,
+    /// It is judged, and there was nothing that it could change.
+    Nothing,
 }
 
 /// Takes an answer of an operator, by a command or by the names of a loop.
@@ -96,7 +107,7 @@ pub(crate) async fn post(
     let taken = give(&process, &who, &given).await?;
     let answered = json!({
         "id": taken.id, "answer": kind.as_str(), "session_id": of.session_id, "episode": of.episode,
-        "until": taken.until.map(EventTime::to_rfc3339), "judged": taken.is_judged,
+        "until": taken.until.map(EventTime::to_rfc3339), "judged": taken.became == Became::InForce,
     });
     Ok(answer::json(StatusCode::ACCEPTED, &answered))
 }
@@ -165,7 +176,7 @@ async fn of_command(process: &Arc<Process>, who: &Principal, id: &str) -> Result
 }
 
 /// A command by its id, among the last ones.
-async fn find(process: &Arc<Process>, id: &str) -> Result<Option<Value>, Refusal> {
+pub(super) async fn find(process: &Arc<Process>, id: &str) -> Result<Option<Value>, Refusal> {
     let id = id.to_owned();
     let Some(log) = &process.embedded else {
         let (recent, _) = process.status.recent(0);
@@ -207,28 +218,68 @@ fn with_id(command: &[u8], id: &str) -> Option<Value> {
     (command.get("id").and_then(Value::as_str) == Some(id)).then_some(command)
 }
 
-/// Gives an answer: its event is written, and judged soon.
+/// Ends of answers are whole parts of their span, so that the same answer twice at once has one end, and thereby one id. Milliseconds.
+fn end_step(span_ms: i64) -> i64 {
+    (span_ms / 60).clamp(1, 60_000)
+}
+
+/// Ends that are tried, each a step later: an equal stop was given before in the same step, and released since.
+const ENDS_MAX: usize = 8;
+
+/// Gives an answer: its event is written, and judged soon. What became of it is what binds then. While it holds, the same answer is the same
+/// event; after its end or its release it is a new one.
 pub(crate) async fn give(process: &Arc<Process>, who: &Principal, given: &Given<'_>) -> Result<Taken, Refusal> {
-    let Given { of, kind, span_ms, reason, .. } = given;
+    let Given { of, kind, span_ms, .. } = given;
     let now = EventTime(clock::now_ms());
-    let until = now.plus_ms(*span_ms);
-    let span = span_ms.to_string();
-    let tenant = of.tenant.as_deref().unwrap_or_default();
-    let own = || {
-        let agent = of.agent_id.as_deref().unwrap_or_default();
-        let about = given.command_id.unwrap_or(&of.episode);
-        act_id("answer", &[&*who.name, kind.as_str(), &*span, tenant, &*of.session_id, agent, about])
-    };
-    let id = given.id.map_or_else(own, str::to_owned);
-    let act = Act { id: &id, at: now, actor: None, reason: *reason };
+    let id_of = |end: EventTime| given.id.map_or_else(|| own_id(who, given, end), str::to_owned);
+    if *span_ms == 0 {
+        let id = id_of(EventTime(0));
+        let became = write(process, who, given, &id, now, now).await?;
+        return Ok(Taken { id, until: None, became });
+    }
+    let step = end_step(*span_ms);
+    let fresh = EventTime((now.plus_ms(*span_ms).0 + step - 1) / step * step);
+    let held = if given.id.is_none() { standing::given_until(process, of, *kind, &id_of).await? } else { None };
+    let mut until = held.filter(|end| *end > now && *end <= fresh).unwrap_or(fresh);
+    for _ in 0..ENDS_MAX {
+        let id = id_of(until);
+        let became = write(process, who, given, &id, until, now).await?;
+        if became != Became::Nothing || *kind != AnswerKind::Stop || given.id.is_some() {
+            return Ok(Taken { id, until: Some(until), became });
+        }
+        until = until.plus_ms(step);
+    }
+    Ok(Taken { id: id_of(until), until: None, became: Became::Nothing })
+}
+
+/// An id of an answer that brings none: equal for equal answers of one actor with one end.
+fn own_id(who: &Principal, given: &Given<'_>, end: EventTime) -> String {
+    let Given { of, kind, span_ms, .. } = given;
+    let [tenant, agent] = [&of.tenant, &of.agent_id].map(|name| name.as_deref().unwrap_or_default());
+    let about = given.command_id.unwrap_or(&of.episode);
+    let [span, end] = [*span_ms, end.0].map(|ms| ms.to_string());
+    act_id("answer", &[&*who.name, kind.as_str(), &*span, tenant, &*of.session_id, agent, about, &*end])
+}
+
+/// Writes the event of an answer, and looks at what binds once it is judged.
+async fn write(
+    process: &Arc<Process>,
+    who: &Principal,
+    given: &Given<'_>,
+    id: &str,
+    until: EventTime,
+    now: EventTime,
+) -> Result<Became, Refusal> {
+    let Given { of, kind, reason, .. } = given;
+    let act = Act { id, at: now, actor: None, reason: *reason };
     let mut event = match kind {
         AnswerKind::Right => of.answer(&act, Judged::Right),
         AnswerKind::FalseAlarm => of.answer(&act, Judged::FalseAlarm),
         AnswerKind::Allow => of.answer(&act, Judged::Allowed(until)),
         AnswerKind::Stop => {
             acts::expect_live(process)?;
-            let target = Target { scope: StopScope::Session, tenant: of.tenant.clone(), name: of.session_id.clone() };
-            target.stop(&Act { reason: reason.or(Some("a person answered a command")), ..act }, until, false)
+            let act = Act { reason: reason.or(Some("a person answered a command")), ..act };
+            standing::session_of(of).stop(&act, until, false)
         }
     };
     if let (Some(name), Some(fields)) = (given.typed_name, event.as_object_mut()) {
@@ -236,7 +287,10 @@ pub(crate) async fn give(process: &Arc<Process>, who: &Principal, given: &Given<
     }
     // The records of a stop of a session have the same key as its events.
     let places = acts::write(process, who, &of.session_id, &event, now).await?;
-    Ok(Taken { id, until: (*span_ms > 0).then_some(until), is_judged: acts::is_settled(process, &places).await })
+    if !acts::is_settled(process, &places).await {
+        return Ok(Became::Waits);
+    }
+    Ok(if standing::binds(process, of, *kind, until).await? { Became::InForce } else { Became::Nothing })
 }
 
 /// Label with a name that somebody has typed.

@@ -14,8 +14,15 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::http::access::principal::{Principal, Role, Roles};
 use crate::{
-    acts::LoopAddress, clock, http::access::link_rights::LinkRights, http::access::purse::Purse, http::answer,
-    http::answer::Refusal, http::intake::answers, http::intake::answers::Given, http::listener::body::BodyLimit,
+    acts::LoopAddress,
+    clock,
+    http::access::link_rights::LinkRights,
+    http::access::purse::Purse,
+    http::answer,
+    http::answer::Refusal,
+    http::intake::answers,
+    http::intake::answers::{Became, Given},
+    http::listener::body::BodyLimit,
     http::shared::Process,
 };
 
@@ -71,8 +78,13 @@ async fn acted(process: &Arc<Process>, token: &str, headers: &HeaderMap, body: B
     let (command_id, typed_name) = (Some(link.command_id.as_str()), name.as_deref());
     let given = Given { of, command_id, kind: link.answer, span_ms, reason: None, typed_name, id: None };
     let became = answers::give(process, &who, &given).await.map_err(nothing)?;
-    let when = if became.is_judged { "It is in force." } else { "It is taken, and in force once it is judged." };
-    Ok((StatusCode::OK, plain("Answered", when)))
+    let until = became.until.map(|until| format!(" It ends at {}.", until.to_rfc3339())).unwrap_or_default();
+    let text = match became.became {
+        Became::InForce => format!("It is in force.{until}"),
+        Became::Waits => format!("It is taken, and in force once it is judged.{until}"),
+        Became::Nothing => "It is kept, and changes nothing: this loop is over, or was let be before.".to_owned(),
+    };
+    Ok((StatusCode::OK, plain("Answered", &text)))
 }
 
 /// The link that a token is, and who acts by it; else the page with the reason why it does nothing.

@@ -9,4 +9,5 @@ pub(crate) mod hooks;
 pub(crate) mod links;
 pub(crate) mod otlp;
 pub(crate) mod otlp_sessions;
+mod standing;
 pub(crate) mod stops;

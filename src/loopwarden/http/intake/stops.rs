@@ -50,11 +50,9 @@ pub(crate) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
+    process.expect_acts()?;
     let (body, _memory) = process.shared.bodies.collect(&headers, body, BODY).await?;
-    let asked: Asked = serde_json::from_slice(&body).map_err(|error| match process.embedded {
-        Some(_) => answer::bad_request(format!("no stop: {error}")),
-        None => answer::embedded_only(),
-    })?;
+    let asked: Asked = serde_json::from_slice(&body).map_err(|error| answer::bad_request(format!("no stop: {error}")))?;
     let values = [&asked.session_id, &asked.agent_id, &asked.root_id, &asked.swarm_id].map(Option::as_deref);
     let target = target(&who, &asked.scope, asked.tenant.clone(), &values)?;
     let now = EventTime(clock::now_ms());
@@ -87,7 +85,7 @@ pub(crate) async fn delete(
     Extension(who): Extension<Principal>,
     Query(pairs): Pairs,
 ) -> Result<Response, Refusal> {
-    process.log()?;
+    process.expect_acts()?;
     let known: Vec<&str> = TARGET.into_iter().chain(["reason", "id"]).collect();
     let query = Parameters::of(&pairs, &known).map_err(answer::bad_request)?;
     let values = NAMES.map(|name| query.get(name));
@@ -181,7 +179,7 @@ fn own_id(kind: &str, target: &Target, more: &[&str], now: EventTime) -> String 
     act_id(kind, &[&[&*key, &*at], more].concat())
 }
 
-/// Writes the event. Whether the guard of this process knows.
+/// Writes the event, to the log or to the topic of events. Whether a guard of this process knows.
 async fn append(
     process: &Arc<Process>,
     who: &Principal,
@@ -189,7 +187,6 @@ async fn append(
     event: &Value,
     now: EventTime,
 ) -> Result<bool, Refusal> {
-    process.log()?;
     acts::expect_live(process)?;
     let written = acts::write(process, who, target.record_key(), event, now).await?;
     let is_settled = acts::is_settled(process, &written).await;

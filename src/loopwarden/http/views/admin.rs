@@ -132,8 +132,7 @@ pub(crate) async fn overview(
     let (mut value, (recent, last)) = ask(&process, move |status| (status.overview(), status.recent(after))).await?;
     let Value::Object(object) = &mut value else { return Ok(answer::ok(&value)) };
     let is_operator = who.roles.meet(Roles::of(&[Role::Operator]));
-    object.insert("may_act".to_owned(), (process.embedded.is_some() && is_operator).into());
-    object.insert("may_answer".to_owned(), (process.expect_acts().is_ok() && is_operator).into());
+    object.insert("may_act".to_owned(), (process.expect_acts().is_ok() && is_operator).into());
     object.insert("may_read".to_owned(), who.roles.meet(Roles::of(&[Role::Reader])).into());
     if let Some(guard) = process.shared.desk.as_deref().map(Desk::report) {
         let counts = guard.counts;

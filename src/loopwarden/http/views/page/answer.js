@@ -3,7 +3,7 @@ const ANSWERS = [{ answer: "right", label: "Right" }, { answer: "false_alarm", l
   { answer: "allow", label: "Allow 1 h", for: "1h" }, { answer: "stop", label: "Stop 1 h", for: "1h" }];
 // Only loops of sessions are answered, and nobody is stopped where nobody is bound.
 function answersTo({ action, session_id, mode, reason }) {
-  if (!latest || !latest.may_answer || action === "unblock" || !session_id || ["stop", "release"].includes(reason && reason.code)) return [];
+  if (!latest || !latest.may_act || action === "unblock" || !session_id || ["stop", "release"].includes(reason && reason.code)) return [];
   return ANSWERS.filter(({ answer }) => (answer !== "stop" || mode === "live") && (answer !== "false_alarm" || !reason || reason.code !== "budget"));
 }
 function withAnswers(command, item) {
