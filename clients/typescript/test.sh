@@ -34,7 +34,7 @@ vectors="${CLIENT_VECTORS:-${CARGO_TARGET_DIR:-$HOME/.cache/loopwarden/target}/t
 [ ! -e "$vectors" ] || export CLIENT_VECTORS="$vectors"
 
 echo "clients-typescript: the client on node $(node --version)"
-node --test --test-reporter=spec .build/guard.test.js .build/identity.test.js .build/commands.test.js .build/vectors.test.js .build/peer.test.js
+node --test --test-reporter=spec .build/guard.test.js .build/identity.test.js .build/commands.test.js .build/vectors.test.js .build/page.test.js .build/peer.test.js
 
 # Some frameworks want a later Node than the client: it comes from npm too.
 later=node_modules/.bin/node

@@ -9,9 +9,12 @@
 //!   that stands alone is U+FFFD.
 //! - `time`: what a text of RFC 3339 is in Unix milliseconds; null where it is none.
 //! - `story`: commands and questions in order, with the answer to each question.
+//! - `binding`: the same, of a stop, a budget, a tree or a release, and of an agent at each place: whom they bind.
+//! - `stop`: the `subject` of the row of a stop, and what the page makes of it: whom it shows (`whom`), and the request that releases (`query`).
 //!
 //! Arguments are JSON source text, as an event has them.
 
+pub(crate) mod binding;
 mod story;
 mod value;
 
@@ -159,6 +162,10 @@ fn the_guard_agrees_with_the_vectors_of_the_clients() {
     lines.extend((0..UNITS).map(|_| units(&mut random)));
     lines.extend((0..TIMES).map(|_| time(&mut random)));
     lines.extend((0..STORIES).map(|number| story::story(&mut random, number)));
+    let table = binding::table();
+    assert_eq!(table.iter().map(|row| row["cells"].as_u64().unwrap()).sum::<u64>(), binding::CELLS);
+    lines.extend(table);
+    lines.extend(binding::stops());
 
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("client-vectors.ndjson");
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();

@@ -186,6 +186,7 @@ class Commands:
         ]
         if who.swarm_id is not None:
             keys.append(("stop", tenant, "swarm", who.swarm_id, ""))
+        keys += [("stop", tenant, "tree", tree, "") for tree in who.trees]
         held = (self._stops[key] for key in keys if key in self._stops)
         return [verdict for one in held for verdict in one.verdicts if verdict.expires_ms > now]
 
@@ -251,7 +252,8 @@ def _group_keys(who: Who) -> list[Subject]:
     """The groups that an agent belongs to."""
     swarm = [] if who.swarm_id is None else [("swarm", who.swarm_id)]
     labels = [("label", f"{key}={value}") for key, value in who.labels]
-    groups = [("agent", who.agent_id), ("session", who.session_id), *swarm, ("tenant", ""), *labels]
+    trees = [("tree", tree) for tree in who.trees]
+    groups = [("agent", who.agent_id), ("session", who.session_id), *swarm, ("tenant", ""), *labels, *trees]
     return [("group", who.tenant or "", kind, name) for kind, name in groups]
 
 

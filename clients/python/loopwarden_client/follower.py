@@ -15,7 +15,7 @@ from .decision import Decision
 from .events import denied
 from .guard import Asking
 from .plain import name
-from .verdicts import UNKNOWN, Who
+from .verdicts import MAIN_AGENT, UNKNOWN, Who
 
 TOPIC = "agents.loop-commands.v1"
 # Larger records are no commands.
@@ -96,13 +96,16 @@ class Follower(Asking):
             return Decision(failure="client_error")
 
     def _decide(self, event: Mapping[str, Any], can: Sequence[str]) -> Decision:
-        agent = event.get("agent")
+        given = event.get("agent")
+        agent = given if isinstance(given, Mapping) else {}
         who = Who(
             name(event.get("session_id", "")),
-            name((agent or {}).get("id") or "main") if isinstance(agent, Mapping) else "main",
+            name(agent.get("id") or MAIN_AGENT),
             event.get("swarm_id"),
             event.get("tenant"),
             _labels(event.get("labels")),
+            agent.get("root_id"),
+            agent.get("parent_id"),
         )
         phase = _phase(event)
         if phase == "anew":

@@ -20,7 +20,9 @@ OPAQUE: Recipe = ("opaque", (), ())
 ACTS = ("stop", "release")
 KINDS = ("agent", "session", "swarm", "fleet", "all", "group")
 # What the agents of a group have in common.
-GROUPS = ("agent", "session", "swarm", "tenant", "label")
+GROUPS = ("agent", "session", "swarm", "tenant", "label", "tree")
+# The agent of a session that names none.
+MAIN_AGENT = "main"
 # Arguments that are not known: no command that names some means such a call.
 UNKNOWN = object()
 
@@ -39,11 +41,22 @@ class Who:
     """Whose call it is."""
 
     session_id: str
-    agent_id: str = "main"
+    agent_id: str = MAIN_AGENT
     swarm_id: str | None = None
     tenant: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
     """Labels of the event, as (key, value): budgets may be those of a label."""
+    root_id: str | None = None
+    """The agent that began its tree."""
+    parent_id: str | None = None
+    """The agent that started it, which stands for the root where none is named."""
+
+    @property
+    def trees(self) -> tuple[str, ...]:
+        """The trees whose verdicts bind it: its own, and the one that it may be the root of."""
+        parent = None if self.parent_id == MAIN_AGENT else self.parent_id
+        tree = self.root_id or parent or self.session_id
+        return (tree,) if self.agent_id in (MAIN_AGENT, tree) else (tree, self.agent_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +72,28 @@ class Scope:
     """These agents only, as (session, agent); empty: all."""
     group: tuple[str, str, str] | None = None
     """Of the kind `group`: what its agents have in common, the name of that, and who binds them."""
+    tools: tuple[str, ...] = ()
+    """Calls of these tools only; one that ends in `*` is a beginning of names. Empty: all."""
 
     @property
     def is_of_others(self) -> bool:
         """It comes from the history of a swarm or of the fleet."""
         return self.kind in ("swarm", "fleet")
 
+    def has_tool(self, name: str) -> bool:
+        """Whether calls of a tool are bound. A tool of a server, `server__tool`, has the rules of its last name too."""
+        own = name.rpartition("__")[2]
+
+        def is_named(pattern: str) -> bool:
+            if pattern.endswith("*"):
+                return name.startswith(pattern[:-1]) or own.startswith(pattern[:-1])
+            return pattern in (name, own)
+
+        return self.tool in (None, name) and (not self.tools or any(map(is_named, self.tools)))
+
     def binds_same_calls(self, other: "Scope") -> bool:
         """Whether the same calls are meant, whichever agents make them."""
-        mine, theirs = ((scope.kind, scope.tool, scope.fingerprint) for scope in (self, other))
+        mine, theirs = ((scope.kind, scope.tool, scope.tools, scope.fingerprint) for scope in (self, other))
         return mine == theirs and (self.fingerprint is None or self.recipe == other.recipe)
 
 
@@ -128,7 +154,7 @@ class CallPrints:
 
     def is_in(self, scope: Scope) -> bool:
         """Whether it is among the calls of a scope. What cannot be told is not."""
-        if scope.tool not in (None, self.tool):
+        if not scope.has_tool(self.tool):
             return False
         return scope.fingerprint is None or self._print(scope.recipe) == scope.fingerprint
 
@@ -224,6 +250,7 @@ def _scope(wire: Any) -> Scope:
         recipe=recipe,
         only=tuple((_text(agent.get("session_id")), _text(agent.get("agent_id"))) for agent in only),
         group=_group(wire.get("group")) if wire.get("kind") == "group" else None,
+        tools=_names(wire, "tools"),
     )
 
 
@@ -255,6 +282,8 @@ def _stopped(wire: Mapping[str, Any], scope: Scope) -> Subject:
         return ("stop", "", "all", "", "")
     if scope.kind == "fleet":
         return ("stop", tenant, "fleet", "", "")
+    if scope.group is not None and scope.group[0] == "tree":
+        return ("stop", tenant, "tree", scope.group[1], "")
     names = {"session": wire.get("session_id"), "swarm": wire.get("swarm_id"), "agent": scope.agent_id}
     return ("stop", tenant, scope.kind, _text(names.get(scope.kind)), "")
 

@@ -70,6 +70,24 @@ def told(decision: Decision) -> dict[str, Any]:
     return {field: value for field, value in answer.items() if value not in ("", 0) or field == "stop"}
 
 
+def who_of(step: dict[str, Any]) -> Who:
+    return Who(**{**step["who"], "labels": tuple(step["who"].get("labels", {}).items())})
+
+
+def test_bindings() -> None:
+    assert len(of("binding")) == 28, "seven kinds, four acts"
+    for row in of("binding"):
+        clock = Clock()
+        commands = Commands(clock)
+        for step in row["steps"]:
+            clock.ms = step["now"]
+            if "command" in step:
+                assert commands.read(step["command"]) == "applied", step
+                continue
+            decision = commands.decide(who_of(step), step["tool"], step["args"], can=step["can"], phase=step["phase"])
+            assert told(decision) == step["answer"], (row["act"], row["kind"], step)
+
+
 def test_stories() -> None:
     said: Counter[str] = Counter()
     for number, story in enumerate(of("story")):
@@ -80,7 +98,7 @@ def test_stories() -> None:
             if "command" in step:
                 said[commands.read(step["command"])] += 1
                 continue
-            who = Who(**step["who"])
+            who = who_of(step)
             if step["phase"] == "anew":
                 commands.begin_anew(who)
                 continue

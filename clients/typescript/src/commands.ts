@@ -4,7 +4,7 @@ import { parse } from './canonical.js';
 import { allow, type Decision } from './decision.js';
 import { decide, type Candidate, type Outcome, type Phase } from './deciding.js';
 import type { Ability } from './caller.js';
-import { bindsSameCalls, CallPrints, groupKey, isOfOthers, joined, NoCommand, readCommand, stopKey, type ReadCommand, type Verdict, type Who } from './verdict.js';
+import { bindsSameCalls, CallPrints, groupKey, isOfOthers, joined, NoCommand, readCommand, stopKey, treesOf, type ReadCommand, type Verdict, type Who } from './verdict.js';
 
 const IDS_MAX = 100_000;
 const SUBJECTS_MAX = 100_000;
@@ -164,11 +164,13 @@ export class Commands {
   }
 
   /** The stops of operators that bind an agent. */
-  #stopping({ session_id, agent_id = 'main', swarm_id, tenant = '' }: Who): Verdict[] {
+  #stopping(who: Who): Verdict[] {
     if (this.#stops.size === 0) return [];
+    const { session_id, agent_id = 'main', swarm_id, tenant = '' } = who;
     const now = this.#nowMs();
     const keys = [stopKey('session', tenant, session_id), stopKey('agent', tenant, agent_id), stopKey('fleet', tenant, ''), stopKey('all', '', '')];
     if (swarm_id !== undefined) keys.push(stopKey('swarm', tenant, swarm_id));
+    keys.push(...treesOf(who).map((tree) => stopKey('tree', tenant, tree)));
     return keys.flatMap((key) => this.#stops.get(key)?.verdicts ?? []).filter(({ expiresMs }) => expiresMs > now);
   }
 
@@ -239,10 +241,11 @@ function fleetKey({ tenant = '' }: Who): string {
 }
 
 /** The groups that an agent belongs to. */
-function groupKeys({ tenant = '', session_id, agent_id = 'main', swarm_id, labels = {} }: Who): string[] {
+function groupKeys(who: Who): string[] {
+  const { tenant = '', session_id, agent_id = 'main', swarm_id, labels = {} } = who;
   const named = Object.entries(labels).map(([key, value]) => groupKey(tenant, 'label', `${key}=${value}`));
   const swarm = swarm_id === undefined ? [] : [groupKey(tenant, 'swarm', swarm_id)];
-  return [groupKey(tenant, 'agent', agent_id), groupKey(tenant, 'session', session_id), ...swarm, groupKey(tenant, 'tenant', ''), ...named];
+  return [groupKey(tenant, 'agent', agent_id), groupKey(tenant, 'session', session_id), ...swarm, groupKey(tenant, 'tenant', ''), ...named, ...treesOf(who).map((tree) => groupKey(tenant, 'tree', tree))];
 }
 
 /** Its swarm, if it has one, the fleet, and its groups. */

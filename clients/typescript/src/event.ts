@@ -22,7 +22,7 @@ export interface AgentEvent {
   kind?: 'tool_call' | 'tool_result' | 'tool' | 'message' | 'session_start' | 'session_end' | 'progress' | 'reset' | 'ack';
   tenant?: string | undefined;
   swarm_id?: string | undefined;
-  agent?: { id?: string | undefined; parent_id?: string; name?: string; type?: string; model?: string; framework?: string };
+  agent?: { id?: string | undefined; parent_id?: string; root_id?: string; name?: string; type?: string; model?: string; framework?: string };
   tool?: string | undefined;
   /** Joins a result to its call. */
   call_id?: string | undefined;

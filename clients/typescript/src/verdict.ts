@@ -11,6 +11,19 @@ export interface Who {
   tenant?: string | undefined;
   /** Labels of the event: budgets may be those of a label. */
   labels?: Readonly<Record<string, string>> | undefined;
+  /** The agent that began its tree. */
+  root_id?: string | undefined;
+  /** The agent that started it, which stands for the root where none is named. */
+  parent_id?: string | undefined;
+}
+
+/** The agent of a session that names none. */
+export const MAIN_AGENT = 'main';
+
+/** The trees whose verdicts bind an agent: its own, and the one that it may be the root of. */
+export function treesOf({ session_id, agent_id = MAIN_AGENT, root_id, parent_id }: Who): string[] {
+  const tree = root_id ?? (parent_id === MAIN_AGENT ? undefined : parent_id) ?? session_id;
+  return agent_id === MAIN_AGENT || agent_id === tree ? [tree] : [tree, agent_id];
 }
 
 /** How a fingerprint is made, with its lists in order. */
@@ -23,13 +36,15 @@ export interface Recipe {
 /** Kinds of scopes; `all` is of operators alone. */
 const KINDS = ['agent', 'session', 'swarm', 'fleet', 'all', 'group'] as const;
 /** What the agents of a group have in common. */
-const GROUPS = ['agent', 'session', 'swarm', 'tenant', 'label'] as const;
+const GROUPS = ['agent', 'session', 'swarm', 'tenant', 'label', 'tree'] as const;
 
 /** Whom and which calls a verdict binds. */
 export interface Scope {
   kind: (typeof KINDS)[number];
   agentId?: string | undefined;
   tool?: string | undefined;
+  /** Calls of these tools only; one that ends in `*` is a beginning of names. Empty: all. */
+  tools: readonly string[];
   fingerprint?: string | undefined;
   recipe: Recipe;
   /** These agents only; empty: all. */
@@ -92,9 +107,18 @@ export function isOfOthers(scope: Scope): boolean {
 
 /** Whether two scopes bind the same calls, whichever agents make them. */
 export function bindsSameCalls(one: Scope, other: Scope): boolean {
-  const calls = ({ kind, tool, fingerprint: print, recipe }: Scope): string =>
-    JSON.stringify([kind, tool ?? null, print ?? null, print === undefined ? null : recipe]);
+  const calls = ({ kind, tool, tools, fingerprint: print, recipe }: Scope): string =>
+    JSON.stringify([kind, tool ?? null, tools, print ?? null, print === undefined ? null : recipe]);
   return calls(one) === calls(other);
+}
+
+/** Whether calls of a tool are bound. A tool of a server, `server__tool`, has the rules of its last name too. */
+function hasTool({ tool, tools }: Scope, name: string): boolean {
+  const at = name.lastIndexOf('__');
+  const own = at < 0 ? name : name.slice(at + 2);
+  const isNamed = (pattern: string): boolean =>
+    pattern.endsWith('*') ? [name, own].some((given) => given.startsWith(pattern.slice(0, -1))) : pattern === name || pattern === own;
+  return (tool === undefined || tool === name) && (tools.length === 0 || tools.some(isNamed));
 }
 
 /** Whether a verdict ends the turn of an agent. */
@@ -114,7 +138,7 @@ export class CallPrints {
 
   /** Whether it is among the calls of a scope. What cannot be told is not. */
   isIn(scope: Scope): boolean {
-    if (scope.tool !== undefined && scope.tool !== this.tool) return false;
+    if (!hasTool(scope, this.tool)) return false;
     return scope.fingerprint === undefined || this.#print(scope.recipe) === scope.fingerprint;
   }
 
@@ -188,6 +212,7 @@ function readScope(wire: Readonly<Record<string, unknown>>): Scope {
     kind: text(wire['kind']) as Scope['kind'],
     agentId: optional(wire['agent_id']),
     tool: optional(wire['tool']),
+    tools: list(wire['tools']).map(text).sort(),
     fingerprint: print?.toLowerCase(),
     recipe,
     only,
@@ -224,12 +249,16 @@ export function isAct(code: string): boolean {
 }
 
 /** Whom an operator stops, by what a call is found with. */
-export function stopKey(kind: Scope['kind'], tenant: string, name: string): string {
+export function stopKey(kind: Scope['kind'] | 'tree', tenant: string, name: string): string {
   return kind === 'all' ? joined('stop', '', kind, '') : joined('stop', tenant, kind, kind === 'fleet' ? '' : name);
 }
 
-function stoppedBy(wire: Readonly<Record<string, unknown>>, { kind, agentId }: Scope): { subject: string; near: string } {
+function stoppedBy(wire: Readonly<Record<string, unknown>>, { kind, agentId, group }: Scope): { subject: string; near: string } {
   const tenant = optional(wire['tenant']) ?? '';
+  if (group?.kind === 'tree') {
+    const tree = stopKey('tree', tenant, group.name);
+    return { near: tree, subject: tree };
+  }
   const names = { session: wire['session_id'], swarm: wire['swarm_id'], agent: agentId, fleet: '', all: '', group: undefined };
   const near = stopKey(kind, tenant, text(names[kind]));
   return { near, subject: near };

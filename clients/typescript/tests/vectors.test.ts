@@ -18,7 +18,7 @@ interface Step {
 }
 
 interface Vector {
-  is: 'text' | 'units' | 'print' | 'time' | 'story';
+  is: 'text' | 'units' | 'print' | 'time' | 'story' | 'binding' | 'stop';
   units: number[];
   list: string;
   args: string;
@@ -76,6 +76,24 @@ test('times', { skip }, () => {
 function told({ decision, action, stop, message, placement, command_id, level }: Decision): unknown {
   return JSON.parse(JSON.stringify({ decision, action, stop, message, placement, command_id, level }));
 }
+
+test('whom stops, budgets and trees bind', { skip }, () => {
+  assert.equal(of('binding').length, 28, 'seven kinds, four acts');
+  for (const { steps } of of('binding')) {
+    let now = 0;
+    const commands = new Commands(() => now);
+    for (const step of steps) {
+      now = step.now;
+      if (step.command !== undefined) {
+        assert.equal(commands.read(step.command), 'applied', step.command);
+      } else {
+        const { who, phase, tool, args, can } = step;
+        assert.notEqual(phase, 'anew');
+        assert.deepEqual(told(commands.decide({ who, phase: phase as Phase, tool, args, can })), step.answer, JSON.stringify(step));
+      }
+    }
+  }
+});
 
 test('stories', { skip }, () => {
   const said = new Map<string, number>();

@@ -11,9 +11,7 @@ use loopwarden_state::swarm::CounterKind;
 use loopwarden_state::{KeyFamily, StoreError, TimerKey, session, swarm};
 
 use crate::task::query::{AgentView, Ask, CounterView, Standing, TaskState, TaskView};
-use crate::{
-    stage::context::Work, task::census::Counts, task::state::Running, task::tasks::Slot, thread::lane::Lane,
-};
+use crate::{stage::context::Work, task::census::Counts, task::state::Running, task::tasks::Slot, thread::lane::Lane};
 
 impl Lane {
     pub(crate) fn answer(&mut self, ask: Ask) {

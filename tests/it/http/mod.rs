@@ -1,6 +1,7 @@
 //! The listener: the real binary over a plain socket, and the route table with a process that has no lanes.
 
 mod answers;
+mod binding;
 mod chat;
 mod check;
 pub(crate) mod client;

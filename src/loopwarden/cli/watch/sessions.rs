@@ -92,6 +92,6 @@ fn row(row: &Value) -> Row {
 /// The stop that binds it, by what a release names.
 fn by(stop: &Value) -> String {
     let of = |name: &str| stop.get(name).and_then(Value::as_str).unwrap_or_default();
-    let name = ["session_id", "agent_id", "swarm_id", "tenant"].map(of).into_iter().find(|name| !name.is_empty());
+    let name = ["session_id", "agent_id", "root_id", "swarm_id", "tenant"].map(of).into_iter().find(|name| !name.is_empty());
     [Some(of("scope")), name].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

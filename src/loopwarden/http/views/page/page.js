@@ -93,7 +93,7 @@ function gravest(verdicts) { return verdicts.findLast(verdict => verdict.action 
 function looping(now) {
   const subjects = new Map();
   const add = (of, verdicts, until) => {
-    const key = JSON.stringify([of.tenant, of.session_id, of.swarm_id, of.agent_id, of.fingerprint]);
+    const key = JSON.stringify([of.tenant, of.session_id, of.swarm_id, of.agent_id, of.fingerprint, of.group]);
     if (subjects.has(key)) return;
     subjects.set(key, { of, verdict: gravest(verdicts), loops: new Set(verdicts.map(verdict => verdict.episode)).size, until });
   };
@@ -109,12 +109,17 @@ function looping(now) {
 function subjectOf(command) {
   const { session_id, swarm_id, tenant, scope } = command;
   if (session_id) return { session_id, tenant, agent_id: scope && scope.agent_id };
-  if (!swarm_id && scope && !scope.fingerprint) return { stopped: scope.agent_id || tenant || scope.kind, tenant };
+  if (!swarm_id && scope && !scope.fingerprint) return { stopped: scope.agent_id || (scope.group && scope.group.name) || tenant || scope.kind, tenant };
   return { swarm_id, tenant, fingerprint: scope && scope.fingerprint };
 }
-// Whom operators stop; whoever may act can let them go on.
-const whom = ({ scope, session_id, agent_id, swarm_id, tenant }) =>
-  scope === "all" ? "everybody" : scope === "tenant" ? "tenant " + tenant : [scope, session_id || agent_id || swarm_id, tenant && "of tenant " + tenant].filter(Boolean).join(" ");
+// Whom operators stop, as a request names them; whoever may act can let them go on.
+const target = ({ scope, session_id, agent_id, group, root_id = group && group.name, swarm_id, tenant }) =>
+  Object.fromEntries(Object.entries({ scope, session_id, agent_id, root_id, swarm_id, tenant }).filter(([, name]) => name));
+function whom(subject) {
+  const { scope, tenant, ...names } = target(subject);
+  if (scope === "all") return "everybody";
+  return scope === "tenant" ? "tenant " + tenant : [scope, ...Object.values(names), tenant && "of tenant " + tenant].filter(Boolean).join(" ");
+}
 async function act(method, path, body) {
   $("stops-problem").hidden = true;
   try {
@@ -127,8 +132,8 @@ async function act(method, path, body) {
     $("stops-problem").textContent = error.message;
   }
 }
-function release({ kind, ...of }) {
-  return act("DELETE", "v1/stops?" + new URLSearchParams(of));
+function release(subject) {
+  return act("DELETE", "v1/stops?" + new URLSearchParams(target(subject)));
 }
 function stopRow({ subject, active: [stop], expires_at }) {
   return make("li", null, make("div", { class: "row" },
@@ -162,7 +167,7 @@ function row(of, isShadow, ...children) {
 }
 function nameOf(of) {
   const agent = of.agent_id && of.agent_id !== "main" ? " / " + of.agent_id : "";
-  return make("code", null, (of.session_id || of.swarm_id || of.stopped || "fleet") + agent);
+  return make("code", null, (of.session_id || of.swarm_id || of.stopped || (of.group && (of.group.name || of.group.kind)) || "fleet") + agent);
 }
 function loopRow({ of, verdict, loops, until }) {
   const isShadow = bindsNobody(verdict), status = verdict.action === "block" ? "blocked" : "nudged";
