@@ -154,15 +154,14 @@ mod tests {
             outputs: 2,
             outputs_chain: 3,
             policy_since: 4,
-            codec: 1,
             owner: "a-0".to_owned(),
             changelog_next: 5,
             at_end_ms: 6,
             ..Position::default()
         };
-        let mut expected = vec![1, 0xac, 2, 1, 2, 3];
+        let mut expected = vec![b'1', 0xac, 2, 1, 2, 3];
         expected.extend([0; 32]);
-        expected.extend([4, 1, 3, b'a', b'-', b'0', 1, 5, 12]);
+        expected.extend([4, 3, b'a', b'-', b'0', 1, 5, 12]);
         assert_eq!(position.encode_for_store().unwrap(), expected);
     }
 
