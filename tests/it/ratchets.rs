@@ -14,19 +14,19 @@ const SLACK_PERCENT: usize = 3;
 /// Lines of each folder of `src` that is a crate, without tests.
 const LINES: [(&str, usize); 16] = [
     ("ask", 457),
-    ("core", 21_110),
+    ("core", 21_000),
     ("guard", 2_771),
     ("hook", 399),
     ("kafka", 5_314),
     ("lab", 11_559),
-    ("lane", 9_075),
+    ("lane", 8_960),
     ("log", 2_230),
     ("loopwarden", 20_929),
     ("mcp", 1_136),
     ("mcp_http", 462),
     ("settings", 3_517),
     ("sources", 7_830),
-    ("state", 3_600),
+    ("state", 3_670),
     ("token", 884),
     ("webhook", 1_696),
 ];
@@ -38,17 +38,17 @@ const DIALECT: [&str; 6] = ["told", "tell", "tells", "said", "say", "says"];
 /// How often they stand in code, comments and names.
 const DIALECT_MAX: usize = 1_562;
 /// Doc comments of at most four words: they repeat the name below them.
-const SHORT_DOCS_MAX: usize = 849;
+const SHORT_DOCS_MAX: usize = 827;
 /// Parameters that are tuples: structs without a name.
 const TUPLE_PARAMETERS_MAX: usize = 77;
 /// Names of types that stand in three files or more.
 const COMMON_NAMES_MAX: usize = 58;
 /// Functions that fill more than a screen.
-const LONG_FUNCTIONS_MAX: usize = 17;
+const LONG_FUNCTIONS_MAX: usize = 12;
 /// A function beyond it is long. Lines, its head and its braces among them.
 const FUNCTION_LINES: usize = 60;
 /// Files below [`FILE_LINES`]: crumbs, each with a head and imports of its own.
-const SMALL_FILES_MAX: usize = 110;
+const SMALL_FILES_MAX: usize = 102;
 /// A file below it is small. Lines.
 const FILE_LINES: usize = 30;
 
