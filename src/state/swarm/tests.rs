@@ -1,6 +1,6 @@
 //! Counters, panes and floors as bytes.
 
-use loopwarden_core::engine::{Action, Advice, Board, IdentityRecipe, PlacedBy, Placement, Scope, ScopeKind, Spawned, Verdict};
+use loopwarden_core::engine::{Action, Advice, IdentityRecipe, PlacedBy, Placement, Scope, ScopeKind, Spawned, Verdict};
 use loopwarden_core::identity::{Hash64, Hash128};
 use loopwarden_core::policy::{Detector, Used};
 use loopwarden_core::{detect::Brief, event::Stage};
