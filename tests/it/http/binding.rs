@@ -91,9 +91,14 @@ fn each_way_to_ask_says_the_same_of_whom_a_stop_binds() {
         assert!(told.contains(&agents), "{scope}: {told}");
 
         (body["dry_run"], body["reason"], body["for"]) = (false.into(), "r".into(), "30m".into());
-        assert_eq!(post(&body)["in_force"], true, "{scope}");
+        let taken = post(&body);
+        assert_eq!(taken["in_force"], true, "{scope}: {taken}");
         let found = running.client.get("/sessions?state=stopped&limit=100").json();
         assert_eq!(listed(&found), bound, "sessions stopped by {scope}");
+        // Who follows one session hears of all that binds it.
+        let (tenant, session, _) = bound.iter().next().unwrap();
+        let hears = |all: &[Value]| all.iter().any(|one| one["action"] == "block" && one["trigger"]["event_id"] == taken["id"]);
+        running.commands_until(&format!("tenant={tenant}&session_id={session}"), hears);
         let told = cli(&["sessions", "--stopped"], &running.client.address);
         let by = [scope, if scope == "tenant" { "acme" } else { name }].join(" ");
         let shown = told.lines().filter(|line| line.trim_end().ends_with(by.trim_end())).count();

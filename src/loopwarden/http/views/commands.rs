@@ -90,7 +90,8 @@ impl Wanted {
         if is_act_code(at("/reason/code")) {
             match at("/scope/kind") {
                 "all" => return true,
-                "fleet" | "agent" => return is_of_tenant,
+                // Which agents these bind is not known here: who follows one session hears of them.
+                "fleet" | "agent" | "group" => return is_of_tenant,
                 _ => {}
             }
         }
