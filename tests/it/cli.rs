@@ -608,7 +608,10 @@ fn a_key_that_a_case_must_not_have_is_told_once_with_its_place() {
     let file =
         scratch.write("cases.yaml", "name: a\nevents: [{ tool: t }]\nexpect:\n  - { after: 0, verdict: none, colour: 1 }\n");
     let told = stderr(&expect(&["test", &file], exit_code::CONFIG));
-    assert!(told.contains("cases.yaml:4: unknown field `colour`, expected one of after, at_or_before, "), "{told}");
+    assert!(
+        told.contains("cases.yaml:4: expect[0]: unknown field `colour`, expected one of `after`, `at_or_before`, "),
+        "{told}"
+    );
     assert_eq!((told.matches("colour`").count(), told.matches("at_or_before").count()), (1, 1), "{told}");
     assert!(told.contains("  - { after: 0, verdict: none, colour: 1 }\n") && told.contains('^'), "{told}");
 }

@@ -1,13 +1,11 @@
 //! `POST /v1/answers`: what a person makes of a command. An answer is an event in the log like all others; who asks gives it his name.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, body::Body, extract::State, response::Response};
 use loopwarden_core::event::{EventTime, Judged};
 use loopwarden_core::{engine::is_act_code, limits::ALLOWED_MS_MAX};
-use loopwarden_log::LogError;
-use loopwarden_log::embedded::{EmbeddedReader, Feed};
 use loopwarden_webhook::AnswerKind;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,15 +13,11 @@ use serde_json::{Value, json};
 use crate::acts::{Act, LoopAddress, act_id, span_ms};
 use crate::{
     clock, http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
-    http::intake::acts, http::intake::standing, http::listener::body::BodyLimit, http::shared::Process,
+    http::intake::acts, http::intake::found, http::intake::standing, http::listener::body::BodyLimit, http::shared::Process,
 };
 
 /// What a request may take. Bytes.
 const BODY: BodyLimit = BodyLimit { bytes_max: 16 * 1024, what: "an answer", advice: "" };
-/// The last commands of the embedded log that are looked through for an id.
-const LOOKED_BACK_MAX: u64 = 100_000;
-/// Of these, so many in one read, newest first: what is answered is mostly new.
-const LOOKED_BACK_AT_ONCE: u64 = 2_000;
 /// Letters of an id of a command.
 const ID_CHARS: usize = 26;
 /// The word for as long as an allowance may be.
@@ -153,7 +147,7 @@ async fn of_request(process: &Arc<Process>, who: &Principal, asked: &Asked, kind
 
 /// The loop of a command that this process keeps.
 async fn of_command(process: &Arc<Process>, who: &Principal, id: &str) -> Result<LoopAddress, Refusal> {
-    let found = find(process, id).await?;
+    let found = found::find(process, id).await?;
     // Of another tenant is for whoever asks as if there were none.
     let at = |command: &Value, pointer: &str| command.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let is_his = |command: &Value| who.tenants.have(&at(command, "/tenant").unwrap_or_default());
@@ -173,49 +167,6 @@ async fn of_command(process: &Arc<Process>, who: &Principal, id: &str) -> Result
             Err(answer::error(StatusCode::CONFLICT, "no_loop_of_session", message).into())
         }
     }
-}
-
-/// A command by its id, among the last ones.
-pub(super) async fn find(process: &Arc<Process>, id: &str) -> Result<Option<Value>, Refusal> {
-    let id = id.to_owned();
-    let Some(log) = &process.embedded else {
-        let (recent, _) = process.status.recent(0);
-        return Ok(recent.iter().rev().find_map(|(_, command)| with_id(command, &id)));
-    };
-    let reader = log.reader.clone();
-    let found = answer::blocking(&log.reads, move || find_in(&reader, &id)).await?;
-    found.map_err(|error| answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", error.to_string()).into())
-}
-
-fn find_in(reader: &EmbeddedReader, id: &str) -> Result<Option<Value>, LogError> {
-    let range = reader.range(Feed::Commands);
-    let first = range.start.max(range.end.saturating_sub(LOOKED_BACK_MAX));
-    let mut end = range.end;
-    while end > first {
-        let begin = first.max(end.saturating_sub(LOOKED_BACK_AT_ONCE));
-        let mut found = None;
-        reader.read(Feed::Commands, begin, &mut |output| {
-            if output.sequence >= end {
-                return ControlFlow::Break(());
-            }
-            found = output.value.and_then(|command| with_id(&command, id));
-            if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        if found.is_some() {
-            return Ok(found);
-        }
-        end = begin;
-    }
-    Ok(None)
-}
-
-/// The command of these bytes, if this is its id. Most need not be read for that.
-fn with_id(command: &[u8], id: &str) -> Option<Value> {
-    if !command.windows(id.len()).any(|part| part == id.as_bytes()) {
-        return None;
-    }
-    let command: Value = serde_json::from_slice(command).ok()?;
-    (command.get("id").and_then(Value::as_str) == Some(id)).then_some(command)
 }
 
 /// Ends of answers are whole parts of their span, so that the same answer twice at once has one end, and thereby one id. Milliseconds.
@@ -317,13 +268,5 @@ mod tests {
         ] {
             assert!(of(kind, text).is_err(), "{kind:?} {text:?}");
         }
-    }
-
-    #[test]
-    fn a_command_is_known_by_its_own_id_and_not_by_one_that_it_names() {
-        let command = br#"{"id":"01","episode":"02"}"#;
-        assert!(with_id(command, "01").is_some());
-        assert_eq!(with_id(command, "02"), None);
-        assert_eq!(with_id(b"01", "01"), None);
     }
 }

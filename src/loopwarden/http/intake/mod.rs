@@ -5,6 +5,7 @@ pub(crate) mod answers;
 pub(crate) mod durable;
 pub(crate) mod events;
 pub(crate) mod export;
+mod found;
 pub(crate) mod hooks;
 pub(crate) mod links;
 pub(crate) mod otlp;

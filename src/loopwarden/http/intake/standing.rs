@@ -11,7 +11,7 @@ use loopwarden_webhook::AnswerKind;
 use serde_json::Value;
 
 use crate::acts::{LoopAddress, Target};
-use crate::{http::answer, http::answer::Refusal, http::intake::answers, http::shared::Process};
+use crate::{http::answer, http::answer::Refusal, http::intake::found, http::shared::Process};
 
 /// Whom a stop of a loop's session means.
 pub(super) fn session_of(of: &LoopAddress) -> Target {
@@ -36,7 +36,7 @@ pub(super) async fn given_until(
         }
         AnswerKind::Stop => {
             let Some((command_id, end)) = stop(process, of).await? else { return Ok(None) };
-            let command = answers::find(process, &command_id).await?;
+            let command = found::find(process, &command_id).await?;
             let cause = command.as_ref().and_then(|command| command.pointer("/trigger/event_id")?.as_str());
             Ok(Some(end).filter(|end| cause == Some(&*id_of(*end))))
         }
