@@ -152,6 +152,9 @@ pub const SEEK_WAIT: Duration = Duration::from_secs(10);
 pub const READ_IDLE_MAX: Duration = Duration::from_secs(30);
 /// Wait for leaving the group when scaling in.
 pub const LEAVE_WAIT: Duration = Duration::from_secs(10);
+/// Wait for a client of the brokers to end; past it the client is left behind. One ends within a second, unless something it waits for does not
+/// come. Together with the wait for a transactional id shorter than a lane may be silent.
+pub const CLOSE_WAIT: Duration = Duration::from_secs(5);
 /// Records one poll hands over: between two, the lane looks at its clock.
 pub const POLL_RECORDS_MAX: usize = 500;
 /// Bytes one poll hands over, unless its first record is larger.

@@ -18,6 +18,7 @@ mod broker;
 mod brokers;
 mod certificates;
 mod changelog;
+mod closing;
 mod commit;
 mod contract;
 mod damage;

@@ -23,6 +23,7 @@ macro_rules! also_under_the_consumer_protocol {
 }
 
 also_under_the_consumer_protocol! {
+    closing::a_lane_closes_at_each_moment_of_a_rebalance,
     members::tasks_move_from_one_lane_to_two_and_back,
     members::a_task_is_read_from_the_offset_it_is_started_at,
     members::a_paused_task_hands_over_nothing_until_it_is_started_again,

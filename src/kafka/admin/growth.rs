@@ -10,7 +10,7 @@ use loopwarden_log::{Flow, LogError};
 use rdkafka::Offset;
 use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 
-use crate::client::{bearer, fate, identity, settings};
+use crate::client::{bearer, closing::Bounded, fate, identity, settings};
 use crate::readers::reader::{Drained, Reader};
 use crate::{admin::operator::Operator, admin::topics::Admin, client::context::PlainContext, client::settings::KafkaOptions};
 
@@ -28,7 +28,7 @@ pub struct Grower {
     options: KafkaOptions,
     admin: Admin,
     operator: Operator,
-    producer: ThreadedProducer<PlainContext>,
+    producer: Bounded<ThreadedProducer<PlainContext>>,
 }
 
 impl Grower {
@@ -39,9 +39,9 @@ impl Grower {
     pub fn connect(options: &KafkaOptions) -> Result<Self, LogError> {
         let options = KafkaOptions { instance: INSTANCE.to_owned(), ..options.clone() };
         let making = "taking over the transactional id of a growth";
-        let producer: ThreadedProducer<PlainContext> = settings::producer(&options)
-            .create_with_context(PlainContext::new(options.security.tokens.clone()))
-            .map_err(|error| fate::of(&error, "making the producer"))?;
+        let context = PlainContext::new(options.security.tokens.clone());
+        let producer: Bounded<ThreadedProducer<_>> =
+            Bounded::make(&settings::producer(&options), context, "making the producer")?;
         bearer::hand_to(producer.client(), options.security.tokens.as_ref()).map_err(|error| identity::fatal(&error))?;
         let operator = Operator::connect_uneven(&options)?;
         producer.init_transactions(limits::TAKE_OVER_WAIT).map_err(|error| fate::of(&error, making))?;

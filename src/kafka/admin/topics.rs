@@ -14,7 +14,7 @@ pub use crate::admin::plan::{
     PARTITIONS_DEFAULT, Purpose, REPLICATION_DEFAULT, Severity, TopicFacts, TopicPlan, TopicProblem, compare, plan,
 };
 use crate::admin::plan::{missing, uneven};
-use crate::client::{bearer, fate, identity, settings};
+use crate::client::{bearer, closing::Bounded, fate, identity, settings};
 use crate::{client::context::PlainContext, client::settings::KafkaOptions, readers::reader::Reader, topics::similar};
 
 /// Between two questions whether a new topic is known.
@@ -33,7 +33,7 @@ pub enum Created {
 
 /// A client that administers. Not for the hot path: each call blocks.
 pub struct Admin {
-    client: AdminClient<PlainContext>,
+    client: Bounded<AdminClient<PlainContext>>,
     /// All questions are asked of this one: the admin client hands out neither log lines nor errors.
     reader: Reader,
     bootstrap: String,
@@ -46,9 +46,7 @@ impl Admin {
     /// # Errors
     /// A setting librdkafka refuses; E0106.
     pub fn new(options: &KafkaOptions) -> Result<Self, LogError> {
-        let client = settings::admin(options)
-            .create_with_context(PlainContext::default())
-            .map_err(|error| fate::of(&error, "making the admin client"))?;
+        let client = Bounded::make(&settings::admin(options), PlainContext::default(), "making the admin client")?;
         let tokens = options.security.tokens.clone();
         first_token(tokens.as_ref())?;
         Ok(Self { client, reader: Reader::open(options, "asker")?, bootstrap: options.bootstrap_servers.clone(), tokens })

@@ -159,8 +159,8 @@ impl Extent {
 }
 
 impl ConsumerSide {
-    pub(crate) fn new(tokens: Option<Tokens>) -> Self {
-        Self { tokens, ..Self::default() }
+    pub(crate) fn new(tokens: Option<Tokens>, rebalances: Rebalances) -> Self {
+        Self { rebalances, tokens, ..Self::default() }
     }
 
     pub(crate) const fn tokens(&self) -> Option<&Tokens> {
@@ -180,7 +180,9 @@ impl ClientContext for ConsumerSide {
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
-        forward(level, facility, line);
+        // One that closes gives back what it was never assigned, and calls that an error.
+        let is_expected = facility == "REBALANCE" && self.rebalances.is_closing();
+        forward(if is_expected { RDKafkaLogLevel::Debug } else { level }, facility, line);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {

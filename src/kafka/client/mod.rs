@@ -3,6 +3,7 @@
 pub(crate) mod answers;
 pub(crate) mod bearer;
 pub(crate) mod certificates;
+pub(crate) mod closing;
 pub(crate) mod context;
 pub mod fate;
 pub(crate) mod identity;

@@ -12,17 +12,21 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Message, Offset, TopicPartitionList};
 
+use crate::client::closing::{Bounded, Close as _};
 use crate::client::context::{ConsumerSide, Extent};
 use crate::client::message::{hand_over, weight};
 use crate::client::settings::{GroupProtocol, KafkaOptions};
 use crate::client::{bearer, fate, identity, settings};
-use crate::{member::rebalance::Kind, topics::Topics};
+use crate::member::rebalance::{Kind, Rebalances};
+use crate::topics::Topics;
 
 /// Between two tries of a seek that came before the partition's fetcher.
 const SEEK_AGAIN: Duration = Duration::from_millis(5);
+/// Between two looks whether all tasks are given back.
+const LEFT_AGAIN: Duration = Duration::from_millis(20);
 
 pub(crate) struct LaneConsumer {
-    consumer: BaseConsumer<ConsumerSide>,
+    consumer: Bounded<BaseConsumer<ConsumerSide>>,
     topics: Topics,
     /// Tasks that are assigned, and for those that are read the offset to hand over next.
     tasks: BTreeMap<TaskId, Option<u64>>,
@@ -46,9 +50,9 @@ pub(crate) struct LaneConsumer {
 impl LaneConsumer {
     /// Joins the group. Nothing of the lane's own may be open by now (rule B6).
     pub(crate) fn join(options: &KafkaOptions, topics: Topics) -> Result<Self, LogError> {
-        let consumer: BaseConsumer<ConsumerSide> = settings::lane_consumer(options)
-            .create_with_context(ConsumerSide::new(options.security.tokens.clone()))
-            .map_err(|error| fate::of(&error, "making the consumer"))?;
+        let context = ConsumerSide::new(options.security.tokens.clone(), Rebalances::default());
+        let consumer: Bounded<BaseConsumer<_>> =
+            Bounded::make(&settings::lane_consumer(options), context, "making the consumer")?;
         bearer::hand_to(consumer.client(), options.security.tokens.as_ref()).map_err(|error| identity::transient(&error))?;
         let inputs: Vec<String> = options.reads.iter().map(|stage| options.input_topic(*stage)).collect();
         let names: Vec<&str> = inputs.iter().map(String::as_str).collect();
@@ -432,44 +436,14 @@ impl LaneConsumer {
         if running.is_empty() { Ok(()) } else { self.start_all(&running) }
     }
 
-    /// From now on rebalances are answered by the callback: the lane will not. What is under way is brought to its end, as far as it
-    /// does not need the group.
-    fn let_go(&self) {
-        let rebalances = &self.consumer.context().rebalances;
-        rebalances.leave();
-        while let Some(change) = rebalances.next() {
-            change.answer(&self.consumer);
-        }
-        // One that the lane took and will not answer any more: with nothing, and the client lets go of the rest by itself. Without one,
-        // nothing changes.
-        let nothing = TopicPartitionList::new();
-        let _ = self.consumer.incremental_assign(&nothing).and_then(|()| self.consumer.incremental_unassign(&nothing));
-        // Nothing is fetched on, so that the queue ends.
-        let _ = self.hold();
-        for _ in 0..limits::POLL_RECORDS_MAX {
-            let seen = rebalances.seen();
-            if self.consumer.poll(Duration::ZERO).is_none() && rebalances.seen() == seen {
-                break;
-            }
-        }
-    }
-
     /// Leaves the group, static member or not; gives up waiting after a while, then the session's timeout does it.
     pub(crate) fn leave(&self) {
-        self.let_go();
+        self.consumer.prepare();
         self.consumer.unsubscribe();
         let deadline = Deadline::after(limits::LEAVE_WAIT);
         while self.consumer.assignment().is_ok_and(|left| left.count() > 0) && !deadline.is_over() {
-            drop(self.consumer.poll(Duration::from_millis(20)));
+            thread::park_timeout(LEFT_AGAIN);
         }
-    }
-}
-
-impl Drop for LaneConsumer {
-    fn drop(&mut self) {
-        // Closing polls until the group has let go: without this it would wait for an answer that nobody gives.
-        self.let_go();
-        self.consumer.context().rebalances.close();
     }
 }
 
@@ -480,6 +454,7 @@ fn ask_for<'a>(consumer: &BaseConsumer<ConsumerSide>, topics: impl IntoIterator<
         let _ = consumer.fetch_metadata(Some(topic), limits::PLACE_ASK_WAIT);
     }
 }
+
 /// `events[3] to Offset(7)`
 fn named(element: &TopicPartitionListElem<'_>) -> String {
     format!("{}[{}] to {:?}", element.topic(), element.partition(), element.offset())

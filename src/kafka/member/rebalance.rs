@@ -1,13 +1,10 @@
 //! Rebalance events: the client's callback notes them, the lane acts (rule B1).
 //!
 //! From the event until `incremental_assign` or `incremental_unassign` the client holds all partitions paused and waits, so an
-//! event that nobody answers stops the lane. When the lane goes, the callback answers at once: nobody else would.
-//!
-//! While the client closes, only the first event is answered, with which it lets go of everything. Under the cooperative protocol it
-//! sends a second one if a rebalance was under way, and to answer that means to wait for ever: by then nobody serves the call.
+//! event that nobody answers stops the lane. A client that closes has no events ([`crate::client::closing`]).
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
@@ -41,25 +38,21 @@ impl Change {
     }
 }
 
-/// The lane answers.
-const OPEN: u8 = 0;
-/// The callback answers.
-const LEAVING: u8 = 1;
-/// The client closes: the callback answers once.
-const CLOSING: u8 = 2;
-/// It has answered.
-const CLOSED: u8 = 3;
-
 /// Events that wait for the lane.
 #[derive(Debug, Default)]
 pub(crate) struct Rebalances {
     noted: Mutex<VecDeque<Change>>,
-    /// Events ever seen: tells a poll that brought one from a poll that brought nothing.
-    seen: AtomicUsize,
-    phase: AtomicU8,
+    /// The callback answers, at once: there is nothing to be done before.
+    is_answered: bool,
+    is_closing: AtomicBool,
 }
 
 impl Rebalances {
+    /// Of a member that has nothing to make ready for a partition, and nothing to write before it goes.
+    pub(crate) fn answered() -> Self {
+        Self { is_answered: true, ..Self::default() }
+    }
+
     /// The callback's whole work.
     pub(crate) fn on_event<C: ConsumerContext>(
         &self,
@@ -67,21 +60,19 @@ impl Rebalances {
         event: RDKafkaRespErr,
         partitions: &TopicPartitionList,
     ) {
+        if self.is_closing() {
+            return;
+        }
         let kind = match event {
             RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => Kind::Assigned,
             _ if consumer.assignment_lost() => Kind::Lost,
             _ => Kind::Revoked,
         };
         let change = Change { kind, partitions: partitions.clone() };
-        self.seen.fetch_add(1, Ordering::AcqRel);
-        match self.phase.load(Ordering::Acquire) {
-            OPEN => self.noted.lock().unwrap_or_else(PoisonError::into_inner).push_back(change),
-            LEAVING => change.answer(consumer),
-            CLOSING => {
-                self.phase.store(CLOSED, Ordering::Release);
-                change.answer(consumer);
-            }
-            _ => {}
+        if self.is_answered {
+            change.answer(consumer);
+        } else {
+            self.noted.lock().unwrap_or_else(PoisonError::into_inner).push_back(change);
         }
     }
 
@@ -95,18 +86,12 @@ impl Rebalances {
         !self.noted.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Events ever seen.
-    pub(crate) fn seen(&self) -> usize {
-        self.seen.load(Ordering::Acquire)
-    }
-
-    /// From now on the callback answers by itself.
-    pub(crate) fn leave(&self) {
-        self.phase.store(LEAVING, Ordering::Release);
-    }
-
-    /// The client is about to be closed.
+    /// The client is about to be closed: no event is answered any more.
     pub(crate) fn close(&self) {
-        self.phase.store(CLOSING, Ordering::Release);
+        self.is_closing.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire)
     }
 }

@@ -12,7 +12,7 @@ use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 use rdkafka::{TopicPartitionList, consumer::ConsumerGroupMetadata};
 
 use crate::client::context::{LaneContext, Ticket};
-use crate::client::{fate, identity, settings};
+use crate::client::{closing::Bounded, fate, identity, settings};
 use crate::{client::settings::KafkaOptions, topics::Topics};
 
 /// What a commit came to.
@@ -23,16 +23,15 @@ pub(crate) struct Ended {
 }
 
 pub(crate) struct LaneProducer {
-    producer: ThreadedProducer<LaneContext>,
+    producer: Bounded<ThreadedProducer<LaneContext>>,
     commits: u32,
 }
 
 impl LaneProducer {
     /// Builds the client; talks to nobody yet.
     pub(crate) fn new(options: &KafkaOptions) -> Result<Self, LogError> {
-        let producer = settings::producer(options)
-            .create_with_context(LaneContext::new(options.security.tokens.clone()))
-            .map_err(|error| fate::of(&error, "making the producer"))?;
+        let context = LaneContext::new(options.security.tokens.clone());
+        let producer = Bounded::make(&settings::producer(options), context, "making the producer")?;
         Ok(Self { producer, commits: 0 })
     }
 

@@ -13,7 +13,7 @@ use rdkafka::{ClientConfig, ClientContext, Message};
 use rdkafka::{client::OAuthToken, message::DeliveryResult};
 
 use crate::client::settings::KafkaOptions;
-use crate::client::{bearer, fate, settings};
+use crate::client::{bearer, closing::Bounded, fate, settings};
 
 /// Between two tries to hand over a record that the client's queue has no room for.
 const ROOM: Duration = Duration::from_millis(50);
@@ -58,7 +58,7 @@ impl ProducerContext for Deliveries {
 
 /// Writes to any topic of the group.
 pub struct Writer {
-    producer: ThreadedProducer<Deliveries>,
+    producer: Bounded<ThreadedProducer<Deliveries>>,
 }
 
 impl Writer {
@@ -72,8 +72,7 @@ impl Writer {
 
     pub(crate) fn of(config: &ClientConfig, options: &KafkaOptions) -> Result<Self, LogError> {
         let context = Deliveries { tokens: options.security.tokens.clone(), ..Deliveries::default() };
-        let producer = config.create_with_context(context).map_err(|error| fate::of(&error, "making a writer"))?;
-        Ok(Self { producer })
+        Ok(Self { producer: Bounded::make(config, context, "making a writer")? })
     }
 
     /// Hands one record to the client; without a partition its key says where it goes. A null value is a tombstone.

@@ -11,7 +11,7 @@ use rdkafka::producer::{BaseProducer, Producer};
 
 use crate::client::certificates::{Certificates, expect_let_in};
 use crate::client::settings::{KafkaOptions, Start};
-use crate::client::{bearer, fate, identity, settings};
+use crate::client::{bearer, closing::Bounded, fate, identity, settings};
 use crate::readers::reader::{Drained, Reader};
 use crate::{client::context::PlainContext, topics::Topics};
 
@@ -124,9 +124,8 @@ impl Changelog for KafkaChangelog {
         }
         let tokens = self.options.security.tokens.clone();
         let context = PlainContext::new(tokens.clone());
-        let successor: BaseProducer<_> = settings::successor(&self.options, owner)
-            .create_with_context(context)
-            .map_err(|error| fate::of(&error, "making the producer that takes over"))?;
+        let config = settings::successor(&self.options, owner);
+        let successor: Bounded<BaseProducer<_>> = Bounded::make(&config, context, "making the producer that takes over")?;
         bearer::hand_to(successor.client(), tokens.as_ref()).map_err(|error| identity::transient(&error))?;
         match successor.init_transactions(limits::TAKE_OVER_SLICE) {
             Err(error) if !is_ending(&error) => Err(fate::of(&error, &format!("taking over transactional id \"{owner}\""))),

@@ -13,7 +13,8 @@ use rdkafka::{error::KafkaError, message::BorrowedMessage};
 
 use crate::client::settings::{KafkaOptions, Start};
 use crate::client::{bearer, fate, identity, settings};
-use crate::{client::context::ConsumerSide, client::message::read_headers, readers::reader::Reader};
+use crate::client::{closing::Bounded, context::ConsumerSide, message::read_headers};
+use crate::{member::rebalance::Rebalances, readers::reader::Reader};
 
 /// A record and its place.
 struct Placed {
@@ -24,7 +25,7 @@ struct Placed {
 
 /// A member of a group that reads commands.
 pub struct CommandFollower {
-    consumer: BaseConsumer<ConsumerSide>,
+    consumer: Bounded<BaseConsumer<ConsumerSide>>,
     topic: String,
     /// Place of the record that was handed over last.
     taken: Option<(i32, i64)>,
@@ -46,12 +47,10 @@ impl CommandFollower {
         }
         let topic = options.topics.commands.clone();
         let tokens = options.security.tokens.clone();
-        let consumer: BaseConsumer<ConsumerSide> = settings::webhook_consumer(options)
-            .create_with_context(ConsumerSide::new(tokens.clone()))
-            .map_err(|error| fate::of(&error, "making the consumer of commands"))?;
+        let context = ConsumerSide::new(tokens.clone(), Rebalances::answered());
+        let consumer: Bounded<BaseConsumer<_>> =
+            Bounded::make(&settings::webhook_consumer(options), context, "making the consumer of commands")?;
         bearer::hand_to(consumer.client(), tokens.as_ref()).map_err(|error| identity::transient(&error))?;
-        // Nothing is kept that must be ready before a partition is read, or written before it goes: the callback answers by itself.
-        consumer.context().rebalances.leave();
         consumer.subscribe(&[topic.as_str()]).map_err(|error| fate::of(&error, "subscribing"))?;
         Ok(Self { consumer, topic, taken: None, ahead: VecDeque::new(), done: BTreeMap::new(), is_paused: false })
     }
@@ -145,12 +144,6 @@ impl CommandFollower {
         let failed = |error| fate::of(&error, "resuming the commands");
         let list = self.consumer.assignment().map_err(failed)?;
         if list.count() == 0 { Ok(()) } else { self.consumer.resume(&list).map_err(failed) }
-    }
-}
-
-impl Drop for CommandFollower {
-    fn drop(&mut self) {
-        self.consumer.context().rebalances.close();
     }
 }
 

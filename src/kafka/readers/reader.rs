@@ -11,14 +11,14 @@ use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use rdkafka::{client::Client, groups::GroupInfo, message::BorrowedMessage, metadata::MetadataPartition};
 
 use crate::client::{bearer, fate, identity, settings};
-use crate::{client::context::PlainContext, client::settings::KafkaOptions};
+use crate::client::{closing::Bounded, context::PlainContext, settings::KafkaOptions};
 
 /// One wait of a read; between two the deadline is looked at.
 const TURN: Duration = Duration::from_millis(200);
 
 /// A consumer that is only ever assigned. It has the group's id to ask for its offsets, and never joins it.
 pub(crate) struct Reader {
-    client: BaseConsumer<PlainContext>,
+    client: Bounded<BaseConsumer<PlainContext>>,
 }
 
 /// What a poll brought.
@@ -58,8 +58,7 @@ impl Reader {
 
     fn make(config: &ClientConfig, options: &KafkaOptions) -> Result<Self, LogError> {
         let context = PlainContext::new(options.security.tokens.clone());
-        let client = config.create_with_context(context).map_err(|error| fate::of(&error, "making a reader"))?;
-        let reader = Self { client };
+        let reader = Self { client: Bounded::make(config, context, "making a reader")? };
         reader.serve()?;
         Ok(reader)
     }
@@ -70,7 +69,7 @@ impl Reader {
     }
 
     /// The client itself, where the very words of a broker matter.
-    pub(crate) const fn consumer(&self) -> &BaseConsumer<PlainContext> {
+    pub(crate) fn consumer(&self) -> &BaseConsumer<PlainContext> {
         &self.client
     }
 
