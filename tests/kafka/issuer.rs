@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::{fs, net::TcpListener, thread};
 
@@ -75,7 +75,7 @@ pub(crate) struct Issuer {
 
 struct Shared {
     dir: PathBuf,
-    life_ms: i64,
+    life_ms: AtomicI64,
     given: AtomicU32,
     asked: AtomicU64,
     mood: Mutex<Mood>,
@@ -91,7 +91,7 @@ impl Issuer {
         let tls = TlsAcceptor::new(identity).expect("an acceptor");
         let shared = Arc::new(Shared {
             dir: dir.to_owned(),
-            life_ms,
+            life_ms: AtomicI64::new(life_ms),
             given: AtomicU32::new(0),
             asked: AtomicU64::new(0),
             mood: Mutex::new(Mood::Gives),
@@ -114,6 +114,11 @@ impl Issuer {
     /// Questions so far.
     pub(crate) fn asked(&self) -> u64 {
         self.shared.asked.load(Ordering::SeqCst)
+    }
+
+    /// From now on tokens live so long.
+    pub(crate) fn shorten(&self, life_ms: i64) {
+        self.shared.life_ms.store(life_ms, Ordering::SeqCst);
     }
 
     pub(crate) fn turn(&self, mood: Mood) {
@@ -139,13 +144,15 @@ impl Shared {
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
         let is_asking = String::from_utf8_lossy(&body).contains("grant_type=client_credentials");
-        let mood = *self.mood.lock().unwrap();
+        // In this order: a question that is counted after a turn meets the new mood.
         self.asked.fetch_add(1, Ordering::SeqCst);
+        let mood = *self.mood.lock().unwrap();
         let (status, answer) = match mood {
             Mood::HangsUp => return Ok(()),
             Mood::Gives if is_known && is_asking => {
-                let token = token(&self.dir, "issuer.key", self.life_ms);
-                let seconds = self.life_ms / 1_000;
+                let life_ms = self.life_ms.load(Ordering::SeqCst);
+                let token = token(&self.dir, "issuer.key", life_ms);
+                let seconds = life_ms / 1_000;
                 ("200 OK", format!(r#"{{"access_token":"{token}","token_type":"Bearer","expires_in":{seconds}}}"#))
             }
             _ => ("401 Unauthorized", r#"{"error":"invalid_client","error_description":"nobody of that name"}"#.to_owned()),

@@ -16,6 +16,11 @@ pub(crate) fn transient(error: &TokenError) -> LogError {
     LogError::Transient(format!("{E_NO_TOKEN}: no token for the brokers: {error}"))
 }
 
+/// What an error of a single call of a running client means.
+pub(crate) fn fate_of(tokens: Option<&Tokens>, error: &KafkaError, doing: &str) -> LogError {
+    of_refused(tokens, error, doing).unwrap_or_else(|| fate::of(error, doing))
+}
+
 /// What it means that brokers refuse a running client. A password that was right is wrong for good. A token may have ended before the next one
 /// came, or be signed with a key that the broker does not know yet: then trying again helps.
 pub(crate) fn of_refused(tokens: Option<&Tokens>, error: &KafkaError, doing: &str) -> Option<LogError> {

@@ -409,8 +409,7 @@ impl LaneConsumer {
     }
 
     fn failed(&self, error: &KafkaError, doing: &str) -> LogError {
-        let refused = || identity::of_refused(self.consumer.context().tokens(), error, doing);
-        self.fatal().or_else(refused).unwrap_or_else(|| fate::of(error, doing))
+        self.fatal().unwrap_or_else(|| identity::fate_of(self.consumer.context().tokens(), error, doing))
     }
 
     /// Stops reading all tasks while the lane waits for something else, so that it can poll: the group must see it alive.

@@ -11,7 +11,7 @@ use rdkafka::producer::{BaseProducer, Producer};
 
 use crate::client::certificates::{Certificates, expect_let_in};
 use crate::client::settings::{KafkaOptions, Start};
-use crate::client::{bearer, closing::Bounded, fate, identity, settings};
+use crate::client::{bearer, closing::Bounded, identity, settings};
 use crate::readers::reader::{Drained, Reader};
 use crate::{client::context::PlainContext, topics::Topics};
 
@@ -117,7 +117,7 @@ impl Changelog for KafkaChangelog {
         }
         let asking = format!("asking who is in group \"{group}\"");
         let reader = self.reader(Stage::Session)?;
-        let known = reader.members(&group, limits::PLACE_ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
+        let known = reader.members(&group, limits::PLACE_ASK_WAIT).map_err(|error| reader.failed(&error, &asking))?;
         let is_gone = known.is_some_and(|members| !members.contains(&settings::client_id_of(owner)));
         if !is_gone {
             return Ok(false);
@@ -128,7 +128,9 @@ impl Changelog for KafkaChangelog {
         let successor: Bounded<BaseProducer<_>> = Bounded::make(&config, context, "making the producer that takes over")?;
         bearer::hand_to(successor.client(), tokens.as_ref()).map_err(|error| identity::transient(&error))?;
         match successor.init_transactions(limits::TAKE_OVER_SLICE) {
-            Err(error) if !is_ending(&error) => Err(fate::of(&error, &format!("taking over transactional id \"{owner}\""))),
+            Err(error) if !is_ending(&error) => {
+                Err(identity::fate_of(tokens.as_ref(), &error, &format!("taking over transactional id \"{owner}\"")))
+            }
             _ => Ok(true),
         }
     }

@@ -12,8 +12,8 @@ use loopwarden_log::LogError;
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use rdkafka::Offset;
 
+use crate::client::settings::KafkaOptions;
 use crate::readers::reader::{Polled, Reader};
-use crate::{client::fate, client::settings::KafkaOptions};
 
 /// Wait for one answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
@@ -87,8 +87,10 @@ impl Judged {
         let mut late_ms = 0;
         let Self { reader, topic, clock, partitions } = self;
         for (partition, ends) in partitions.iter_mut() {
-            let range =
-                reader.client().fetch_watermarks(topic, *partition, ANSWER_WAIT).map_err(|error| fate::of(&error, &asking))?;
+            let range = reader
+                .client()
+                .fetch_watermarks(topic, *partition, ANSWER_WAIT)
+                .map_err(|error| reader.failed(&error, &asking))?;
             let (start, end) = range;
             let now_ms = clock.elapsed().as_millis() as u64;
             ends.note(end, now_ms);

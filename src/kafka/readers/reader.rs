@@ -82,8 +82,8 @@ impl Reader {
     }
 
     /// What a failed question means.
-    fn failed(&self, error: &KafkaError, asking: &str) -> LogError {
-        identity::of_refused(self.context().tokens(), error, asking).unwrap_or_else(|| fate::of(error, asking))
+    pub(crate) fn failed(&self, error: &KafkaError, asking: &str) -> LogError {
+        identity::fate_of(self.context().tokens(), error, asking)
     }
 
     /// First offset that exists, and the end as the client sees it: the last stable offset, for one that reads what is committed.
@@ -112,7 +112,7 @@ impl Reader {
 
     /// Ids of the partitions of a topic; none where there is no such topic.
     pub(crate) fn partitions(&self, topic: &str, asking: &str) -> Result<Vec<i32>, LogError> {
-        let metadata = self.client.fetch_metadata(Some(topic), limits::ASK_WAIT).map_err(|error| fate::of(&error, asking))?;
+        let metadata = self.client.fetch_metadata(Some(topic), limits::ASK_WAIT).map_err(|error| self.failed(&error, asking))?;
         let found = metadata.topics().iter().find(|found| found.name() == topic);
         Ok(found.map(|found| found.partitions().iter().map(MetadataPartition::id).collect()).unwrap_or_default())
     }
@@ -159,7 +159,7 @@ impl Reader {
     ) -> Result<(), LogError> {
         let places = offsets.into_iter().map(|(partition, offset)| (partition, Offset::Offset(offset as i64)));
         let list = list_of(topic, places, moving)?;
-        self.client.commit(&list, CommitMode::Sync).map_err(|error| fate::of(&error, moving))
+        self.client.commit(&list, CommitMode::Sync).map_err(|error| self.failed(&error, moving))
     }
 
     /// The client ids of a group's members; `None` where its coordinator lists none of that name, as before it has loaded the group, or
@@ -197,7 +197,7 @@ impl Reader {
     /// Fetches a partition again, from an offset on.
     pub(crate) fn resume(&self, topic: &str, partition: i32, next: u64) -> Result<(), LogError> {
         let reading = format!("reading {topic}/{partition} on from offset {next}");
-        let failed = |error: KafkaError| fate::of(&error, &reading);
+        let failed = |error: KafkaError| self.failed(&error, &reading);
         let list = list_of(topic, [(partition, Offset::Offset(next as i64))], &reading)?;
         let sought = self.client.seek_partitions(list, limits::SEEK_WAIT).map_err(failed)?;
         if let Some(error) = sought.elements().iter().find_map(|element| element.error().err()) {
