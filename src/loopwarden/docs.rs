@@ -95,9 +95,14 @@ pub mod http {
     #![doc = include_str!("../docs/http.md")]
 }
 
-/// Replays: what they read, the report, labels, two policies, thresholds.
+/// Replays: what they read, the report, two policies, a sweep, inspection.
 pub mod replay {
     #![doc = include_str!("../docs/replay.md")]
+}
+
+/// How good a policy is: labels, answers, weights, trials.
+pub mod learning {
+    #![doc = include_str!("../docs/learning.md")]
 }
 
 /// Where time goes, and how it is measured.

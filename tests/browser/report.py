@@ -57,14 +57,14 @@ def pages(binary, directory):
     return [
         make(binary, directory, "report", "replay", fleet, *judged),
         make(binary, directory, "policies", "replay", fleet, *judged, "--against", "attocode"),
-        make(binary, directory, "thresholds", "tune", fleet, *judged, "--policy", RULES, "--set", "detectors.exact_repeat.threshold=2,3,4",
-             "--set", "detectors.dead_end.threshold=2,3,5"),
+        make(binary, directory, "thresholds", "replay", fleet, *judged, "--policy", RULES, "--sweep", "detectors.exact_repeat.threshold=2,3,4",
+             "--sweep", "detectors.dead_end.threshold=2,3,5"),
     ]
 
 
 def look(browser, page, pictures):
     browser.go(page.as_uri())
-    browser.wait(f"{page.name} is there", "document.querySelectorAll('section').length > 1")
+    browser.wait(f"{page.name} is there", "document.querySelectorAll('section').length > 0")
     for what, expression in (
         ("a script", "document.scripts.length"),
         ("an image", "document.images.length"),

@@ -24,7 +24,7 @@ from pages import ROOT, Typed, blocks, inline
 from shell import Shell, kafka
 
 PROGRAMS = Path(os.environ.get("CARGO_TARGET_DIR", Path.home() / ".cache/loopwarden/target")).resolve() / "release"
-AGENTS, REPLAY, SKILL, INGEST = "src/docs/agents.md", "src/docs/replay.md", "skills/loopwarden/SKILL.md", "src/docs/ingest.md"
+AGENTS, REPLAY, LEARNING, SKILL, INGEST = "src/docs/agents.md", "src/docs/replay.md", "src/docs/learning.md", "skills/loopwarden/SKILL.md", "src/docs/ingest.md"
 CALLS = 12
 typed = Typed()
 
@@ -195,7 +195,7 @@ def replayer(shell):
     shell.type(typed.the(SKILL, "loopwarden inspect session ID")[0].replace(" ID ", " %s " % session))
     shell.type(replay[1])
     assert "<html" in (shell.work / "report.html").read_text()
-    packed = typed.the(REPLAY, "loopwarden replay events.ndjson.zst", "loopwarden tune events.ndjson.zst")
+    packed = typed.the(REPLAY, "loopwarden replay events.ndjson.zst", "loopwarden replay events.ndjson.zst --labels")
     if shutil.which("zstd"):
         shell.type("zstd -q events.ndjson")
     else:
@@ -203,8 +203,8 @@ def replayer(shell):
         shutil.copy(shell.work / "events.ndjson", shell.work / "events.ndjson.zst")
     shell.type(packed[0])
     shell.type(packed[1], parts=["score.nudge_at", "recall"])
-    shell.type(*typed.the(REPLAY, "loopwarden labels"), parts=["0 labels"])
-    typed.skip(REPLAY, "loopwarden learn", "it needs answers of a week")
+    shell.type(*typed.the(LEARNING, "loopwarden learn events.ndjson"), parts=["0 labels"])
+    typed.skip(LEARNING, "loopwarden learn --since", "it needs answers of a week")
     process, _ = shell.start(inline("README.md", "loopwarden replay --follow")[0], "following ")
     Shell.stop(process)
 

@@ -94,7 +94,7 @@ fn help_is_an_answer_and_a_wrong_word_is_not() {
 
 #[test]
 fn every_command_explains_itself_with_examples_where_they_help() {
-    for command in ["run", "demo", "replay", "labels", "learn", "tune", "test", "check", "doctor"] {
+    for command in ["run", "demo", "replay", "learn", "fit", "test", "check", "doctor"] {
         let help = stdout(&expect(&[command, "--help"], exit_code::DONE));
         assert!(help.contains("Example"), "{command}: {help}");
     }
@@ -647,8 +647,8 @@ fn what_a_running_process_is_asked_takes_settings_and_refuses_what_is_none() {
 }
 
 #[test]
-fn a_tuning_needs_something_to_judge_by_and_says_what() {
-    let told = stderr(&expect(&["tune", &fleet(), "--set", "detectors.exact_repeat.threshold=2,3"], exit_code::USAGE));
+fn a_sweep_needs_something_to_judge_by_and_says_what() {
+    let told = stderr(&expect(&["replay", &fleet(), "--sweep", "detectors.exact_repeat.threshold=2,3"], exit_code::USAGE));
     assert!(told.contains("--labels <FILE>|--outcomes <FILE>"), "{told}");
 }
 

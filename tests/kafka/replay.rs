@@ -245,7 +245,7 @@ fn a_range_ends_at_an_offset_or_a_time_and_what_is_no_event_is_told_with_its_pla
 fn thresholds_are_swept_over_a_range_of_a_topic() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let world = World::new(bootstrap, PARTITIONS);
-    let scratch = Scratch::new("tune");
+    let scratch = Scratch::new("sweep");
     fs::create_dir_all(&scratch.0).expect("a directory");
     produce(&world, &fleet(), clock::now_ms() - 2 * 86_400_000);
     let labels = scratch.0.join("labels.jsonl");
@@ -261,12 +261,12 @@ fn thresholds_are_swept_over_a_range_of_a_topic() {
         "json",
         "--policy",
         "hackeurope",
-        "--set",
+        "--sweep",
         "detectors.exact_repeat.threshold=3,12",
     ];
     let before = marks(&world);
     let swept = |range: &[&str]| -> Vec<(u64, u64)> {
-        let output = told("tune", &scratch, &world, &[&arguments[..], range].concat());
+        let output = told("replay", &scratch, &world, &[&arguments[..], range].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
         let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let row = |row: &Value| (row["loops_found"].as_u64().expect("loops"), row["delay_events"].as_u64().unwrap_or_default());

@@ -1,4 +1,5 @@
-//! `fit`: the weights of evidence from labelled sessions, and the curve of loops against false alarms by which the bounds are chosen.
+//! `fit` and `learn`: the weights of evidence from labelled sessions, and the curve of loops against false alarms by which the bounds are
+//! chosen. `fit` begins anew; `learn` is pulled to the weights of a policy.
 //!
 //! The fit is a logistic regression on the facts of steps: convex, so that it has one answer; sign-constrained, so that what is evidence of a
 //! loop never counts against one; sparse by an L1 penalty. Each labelled stretch and each successful session weighs the same, however long
@@ -31,16 +32,13 @@ use steps::{Known, SessionSteps};
 pub use steps::{Measuring, Steps};
 pub use votes::{AnsweredLoop, Answers, Ruling};
 
-/// How much a labelled loop weighs against a successful session. There are few of them, and the prior of a loop is not what is asked for.
-const LOOP_WEIGHT: f64 = 16.0;
-/// The same of a look-alike: work that was chosen because it looks like a loop.
-const LOOK_ALIKE_WEIGHT: f64 = 10.0;
+/// Fewer loops, or fewer false alarms, are too few to learn from.
+const LOOPS_MIN: u64 = 5;
+const FALSE_ALARMS_MIN: u64 = 3;
 /// L1 penalty on each weight, per unit of total weight.
 const SPARSENESS: f64 = 0.001;
 /// L2 penalty: it makes the answer unique where facts always come together.
 const SMOOTHNESS: f64 = 0.000_1;
-/// Of successful sessions, a wrong nudge in so many is what a loop that is told is worth.
-const SUCCESSES_PER_ALARM: u64 = 65;
 /// Sums at which the curve is printed.
 const CURVE: std::ops::RangeInclusive<i32> = 4..=28;
 /// Their distance, in hundredths.
@@ -71,37 +69,76 @@ struct Row {
     sentence: &'static str,
 }
 
-/// Fits the weights of a policy on measured steps.
-#[must_use]
-pub fn fit(policy: &Policy, steps: &Steps, labels: &[Label], endings: &[Ending]) -> Fit {
-    let known = known_of(steps, labels, endings);
-    let patterns = patterns(&known, LOOP_WEIGHT, LOOK_ALIKE_WEIGHT);
-    let seen: BTreeSet<Fact> = patterns.iter().flat_map(|pattern| pattern.facts.iter()).collect();
+/// Fits the weights of a policy anew on measured steps.
+///
+/// # Errors
+/// Why too little is known to fit anything.
+pub fn fit(policy: &Policy, steps: &Steps, labels: &[Label], endings: &[Ending]) -> Result<Fit, Vec<String>> {
+    let learning = Learning { policy, known: known_of(steps, labels, endings) };
+    let quality = learning.curve(&policy.score, &[policy.score.nudge_at]).first();
+    let few = too_few(quality.loops.of, quality.false_alarms().of, "labelled");
+    if !few.is_empty() {
+        return Err(few);
+    }
+    let patterns = patterns(&learning.known);
+    let seen = seen(&patterns);
     let (bias, fitted) = logistic::fit(&patterns, Penalty { sparse: SPARSENESS, smooth: SMOOTHNESS }, &Centre::nothing());
     let mut weights = Weights { bias, ..policy.score.clone() };
-    for (at, fact) in Fact::ALL.into_iter().enumerate() {
-        if let (true, Some(points), Some(new)) = (seen.contains(&fact), weights.points.get_mut(at), fitted.get(at)) {
-            *points = *new;
+    for ((fact, points), new) in Fact::ALL.into_iter().zip(&mut weights.points).zip(fitted) {
+        if seen.contains(&fact) {
+            *points = new;
         }
     }
     let bounds: Vec<i32> = CURVE.map(|at| at * CURVE_STEP).collect();
-    let curve = published_at(&known, &weights, policy.tools.get("").scaled(1, true), &bounds);
-    if let Some(best) = curve.best(SUCCESSES_PER_ALARM) {
+    if let Some(best) = learning.curve(&weights, &bounds).best(false) {
         weights.nudge_at = best;
         weights.block_at = best * BLOCK_PERCENT / 100;
     }
     weights.most = weights.most.max(weights.block_at);
-    let fitted_on = known.iter().filter(|(_, known)| known.is_known()).count();
-    let unseen = Fact::ALL.into_iter().filter(|fact| !seen.contains(fact)).collect();
-    Fit { weights, fitted: (patterns.iter().map(|pattern| pattern.steps).sum(), fitted_on), unseen, curve }
+    Ok(learning.fit(weights, &bounds))
 }
 
-/// What the bounds of a policy as it is would tell.
-#[must_use]
-pub fn judged(policy: &Policy, steps: &Steps, labels: &[Label], endings: &[Ending]) -> Curve {
-    let known = known_of(steps, labels, endings);
-    let bounds: Vec<i32> = CURVE.map(|at| at * CURVE_STEP).chain([policy.score.nudge_at]).collect();
-    published_at(&known, &policy.score, policy.tools.get("").scaled(1, true), &bounds)
+/// Why so many are too few; nothing where they are enough. `how` they are known: labelled, answered.
+fn too_few(loops: u64, false_alarms: u64, how: &str) -> Vec<String> {
+    let few = [(loops, LOOPS_MIN, "loops"), (false_alarms, FALSE_ALARMS_MIN, "false alarms")].into_iter();
+    few.filter(|(many, least, _)| many < least).map(|(_, least, what)| format!("fewer than {least} {what} are {how}")).collect()
+}
+
+/// What weights are fitted on.
+struct Learning<'a> {
+    policy: &'a Policy,
+    known: Vec<(&'a SessionSteps, Known)>,
+}
+
+impl Learning<'_> {
+    fn poll_factor(&self) -> u32 {
+        self.policy.tools.get("").scaled(1, true)
+    }
+
+    /// How good the policy is with these weights, for each bound of a nudge.
+    fn curve(&self, weights: &Weights, bounds: &[i32]) -> Curve {
+        published_at(&self.known, weights, self.poll_factor(), bounds)
+    }
+
+    /// The weights with what they were fitted on, and what these bounds make of them.
+    fn fit(&self, weights: Weights, bounds: &[i32]) -> Fit {
+        let patterns = patterns(&self.known);
+        let seen = seen(&patterns);
+        Fit {
+            curve: self.curve(&weights, bounds),
+            weights,
+            fitted: (
+                patterns.iter().map(|pattern| pattern.steps).sum(),
+                self.known.iter().filter(|(_, known)| known.is_known()).count(),
+            ),
+            unseen: Fact::ALL.into_iter().filter(|fact| !seen.contains(fact)).collect(),
+        }
+    }
+}
+
+/// Facts that a step shows.
+fn seen(patterns: &[Pattern]) -> BTreeSet<Fact> {
+    patterns.iter().flat_map(|pattern| pattern.facts.iter()).collect()
 }
 
 /// The agents of an input with what is known of them.
@@ -121,10 +158,10 @@ fn known_of<'a>(steps: &'a Steps, labels: &[Label], endings: &[Ending]) -> Vec<(
 }
 
 /// Steps of one set of facts, with the weight of those in loops and of those outside.
-fn patterns(known: &[(&SessionSteps, Known)], of_loop: f64, of_look_alike: f64) -> Vec<Pattern> {
+fn patterns(known: &[(&SessionSteps, Known)]) -> Vec<Pattern> {
     let mut patterns = std::collections::BTreeMap::new();
     for (session, known) in known {
-        let stretches = known.stretches(session, of_loop, of_look_alike);
+        let stretches = known.stretches(session);
         for (step, (is_loop, weight)) in session.steps.iter().zip(stretches).filter_map(|(step, known)| Some((step, known?))) {
             // A step of which nothing is known weighs nothing, and shows nothing about weights.
             if step.facts.0 != 0 {

@@ -10,6 +10,11 @@ use loopwarden_lane::{Exit, Observer};
 use crate::fit::places::{EventPlace, Places};
 use crate::{explain::step_of, fit::answered::Answered, replay::stepper::Stepper, report::labels::Label};
 
+/// How much a labelled loop weighs against a successful session. There are few of them, and the prior of a loop is not what is asked for.
+pub(super) const LOOP_WEIGHT: f64 = 16.0;
+/// The same of a look-alike: work that was chosen because it looks like a loop.
+const LOOK_ALIKE_WEIGHT: f64 = 10.0;
+
 #[derive(Debug, Clone, Copy)]
 pub struct MeasuredStep {
     /// Index of the event that completed it, among the events of the session: its `seq`, or what came before it.
@@ -74,16 +79,12 @@ impl Observer for Steps {
 }
 
 /// Steps, and what people answered.
-#[derive(Debug, Default)]
-pub(crate) struct Seen {
-    steps: Steps,
-    answered: Answered,
-}
+type Seen = (Steps, Answered);
 
 impl Observer for Seen {
     fn applied(&mut self, input: Input<'_>, subject: &SubjectKey, session: &Session, before: u64, effects: &Effects) {
-        self.steps.applied(input, subject, session, before, effects);
-        self.answered.applied(input, subject, session, before, effects);
+        self.0.applied(input, subject, session, before, effects);
+        self.1.applied(input, subject, session, before, effects);
     }
 }
 
@@ -107,19 +108,11 @@ impl Measuring {
         }
     }
 
-    /// What was measured.
+    /// What was measured, and what people answered.
     ///
     /// # Errors
     /// The lane ended.
-    pub fn finish(self) -> Result<Steps, Exit> {
-        self.finish_answered().map(|(steps, _)| steps)
-    }
-
-    /// The same, with what people answered.
-    ///
-    /// # Errors
-    /// The lane ended.
-    pub fn finish_answered(mut self) -> Result<(Steps, Answered), Exit> {
+    pub fn finish(mut self) -> Result<(Steps, Answered), Exit> {
         let seen = self.failed.map_or_else(|| Ok(std::mem::take(&mut *self.stepper.observer())), Err)?;
         Ok((seen.steps, seen.answered))
     }
@@ -186,7 +179,7 @@ impl Known {
 
     /// For each step whether it is of a loop, and its weight; none of a step of which that is not known. A stretch has its weight as a whole,
     /// and so have the other steps of a session that succeeded.
-    pub(super) fn stretches(&self, session: &SessionSteps, of_loop: f64, of_look_alike: f64) -> Vec<Option<(bool, f64)>> {
+    pub(super) fn stretches(&self, session: &SessionSteps) -> Vec<Option<(bool, f64)>> {
         let inside =
             |stretches: &[(u64, u64)], index: u64| stretches.iter().position(|(first, last)| (*first..=*last).contains(&index));
         let place = |index: u64| {
@@ -203,8 +196,8 @@ impl Known {
         let places: Vec<Option<(u8, usize)>> = session.steps.iter().map(|step| place(step.index)).collect();
         let count = |place: (u8, usize)| places.iter().filter(|other| **other == Some(place)).count().max(1) as f64;
         let weighed = |place: (u8, usize)| match place.0 {
-            0 => (true, of_loop / count(place)),
-            1 => (false, of_look_alike / count(place)),
+            0 => (true, LOOP_WEIGHT / count(place)),
+            1 => (false, LOOK_ALIKE_WEIGHT / count(place)),
             _ => (false, 1.0 / count(place)),
         };
         places.iter().map(|place| place.map(weighed)).collect()

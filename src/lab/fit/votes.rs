@@ -50,7 +50,7 @@ pub struct Answers {
     pub loops: Vec<AnsweredLoop>,
 }
 
-/// A label with where it comes from, in the form that `fit`, `tune` and `replay --labels` read.
+/// A label with where it comes from, in the form that `fit` and `replay --labels` read.
 #[derive(Debug, Clone, Default, Serialize)]
 struct LabelRow<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]

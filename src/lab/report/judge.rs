@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::report::index::EventIndex;
 use crate::report::labels::{Ending, Label};
+use crate::report::quality::{Proportion, Quality, rounded};
 use crate::report::{CommandKind, PublishedCommand, counted, plain};
 
 /// Sessions or stretches, and those of them with a nudge and with a block.
@@ -40,25 +41,15 @@ pub struct Alarm {
     said: String,
 }
 
-/// Labelled stretches with a command.
+/// What all detectors found together, or one of them, or in stretches of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Found {
-    loops: u64,
-    alarms: u64,
+    quality: Quality,
     /// Events from the beginning of each loop to its first command, ascending.
     delays: Vec<u64>,
 }
 
-/// Labelled stretches of one kind, and those of them with a command: found loops, or false alarms.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-struct OfKind {
-    loops: u64,
-    found: u64,
-    look_alikes: u64,
-    alarms: u64,
-}
-
-/// The same as a row.
+/// A detector as a row, or all of them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct JudgementRow {
     detector: String,
@@ -73,12 +64,9 @@ pub struct JudgementRow {
 /// A replay compared with labels and endings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// Labelled loops.
-    pub loops: u64,
-    /// Those that were found, and look-alikes with a command: by all detectors, and by each.
-    found: Found,
+    all: Found,
     by_detector: BTreeMap<String, Found>,
-    by_kind: BTreeMap<String, OfKind>,
+    by_kind: BTreeMap<String, Found>,
     /// Sessions of missed loops, by the kind of the loop.
     missed: BTreeMap<String, Vec<String>>,
     pub look_alikes: Disturbed,
@@ -108,8 +96,12 @@ pub fn judge(commands: &[PublishedCommand], labels: &[Label], index: &EventIndex
     for label in labels {
         judgement.note_label(label, index, &by_session);
     }
-    judgement.found.delays.sort_unstable();
-    judgement.by_detector.values_mut().for_each(|found| found.delays.sort_unstable());
+    judgement.all.delays.sort_unstable();
+    let Quality { loops, look_alikes, .. } = judgement.all.quality;
+    for found in judgement.by_detector.values_mut() {
+        (found.quality.loops.of, found.quality.look_alikes.of) = (loops.of, look_alikes.of);
+        found.delays.sort_unstable();
+    }
     let mut known = BTreeSet::new();
     for ending in endings.iter().filter(|ending| known.insert((&ending.tenant, &ending.session))) {
         judgement.note_ending(ending, (labels, index), &by_session);
@@ -133,18 +125,16 @@ impl Judgement {
             commands.iter().filter_map(|command| Some((*command, index.inside(label, command)? - label.first))).collect();
         let first = inside.iter().map(|(_, delay)| *delay).min();
         let kind = self.by_kind.entry(label.kind.clone()).or_default();
+        if label.is_ambiguous && !label.is_loop {
+            return;
+        }
+        kind.note(label, first);
+        self.all.note(label, first);
         if label.is_loop {
-            kind.loops += 1;
-            kind.found += u64::from(first.is_some());
-            self.loops += 1;
             if first.is_none() {
                 self.missed.entry(label.kind.clone()).or_default().push(named(label));
             }
-        } else if label.is_ambiguous {
-            return;
         } else {
-            kind.look_alikes += 1;
-            kind.alarms += u64::from(first.is_some());
             self.look_alikes.note(inside.iter().map(|(command, _)| *command));
             if let Some((command, _)) = inside.first() {
                 self.alarms.push(Alarm { session: named(label), said: format!("{} by {}", command.kind.as_str(), command.code) });
@@ -154,11 +144,8 @@ impl Judgement {
         for (command, delay) in &inside {
             by_detector.entry(&command.code).and_modify(|first| *first = *delay.min(first)).or_insert(*delay);
         }
-        if let Some(delay) = first {
-            self.found.note(label, delay);
-        }
         for (code, delay) in by_detector {
-            self.by_detector.entry(code.to_owned()).or_default().note(label, delay);
+            self.by_detector.entry(code.to_owned()).or_default().note(label, Some(delay));
         }
     }
 
@@ -176,35 +163,26 @@ impl Judgement {
                 let is_outside = |command: &&PublishedCommand| loops.iter().all(|label| index.inside(label, command).is_none());
                 self.successes.note(commands());
                 self.successes_outside.note(commands().filter(is_outside));
+                self.all.quality.successes.note(commands().any(|command| is_outside(&command)));
             }
             Some(false) => self.failures.note(commands()),
             None => {}
         }
     }
 
-    /// Labelled loops that were found.
-    pub const fn loops_found(&self) -> u64 {
-        self.found.loops
-    }
-
-    /// Share of the labelled loops that were found.
-    pub fn recall(&self) -> Option<f64> {
-        ratio(self.found.loops, self.loops)
-    }
-
-    /// Share of the stretches with a command that are loops.
-    pub fn precision(&self) -> Option<f64> {
-        self.found.precision()
+    /// Of all detectors together.
+    pub const fn quality(&self) -> Quality {
+        self.all.quality
     }
 
     /// Median of the events from the beginning of a loop to its first command.
     pub fn delay(&self) -> Option<u64> {
-        self.found.delay()
+        self.all.delay()
     }
 
     /// Whether any stretch was judged.
     pub const fn has_labels(&self) -> bool {
-        self.loops + self.look_alikes.sessions > 0
+        self.all.quality.loops.of + self.all.quality.look_alikes.of > 0
     }
 
     /// Whether a command lies in any stretch.
@@ -216,25 +194,24 @@ impl Judgement {
     pub fn rows(&self) -> Vec<JudgementRow> {
         let row = |detector: &str, found: &Found| JudgementRow {
             detector: detector.to_owned(),
-            loops_found: found.loops,
-            recall: ratio(found.loops, self.loops).map(rounded),
-            false_alarms: found.alarms,
-            precision: found.precision().map(rounded),
+            loops_found: found.quality.loops.hit,
+            recall: found.quality.recall().map(rounded),
+            false_alarms: found.quality.look_alikes.hit,
+            precision: found.quality.precision().map(rounded),
             delay_events: found.delay(),
         };
-        self.by_detector.iter().map(|(name, found)| row(name, found)).chain([row("all", &self.found)]).collect()
+        self.by_detector.iter().map(|(name, found)| row(name, found)).chain([row("all", &self.all)]).collect()
     }
 
     /// Found loops and false alarms by kind, where labels have kinds.
     fn kinds_to_text(&self) -> Option<String> {
-        let kinds = self.by_kind.iter().filter(|(kind, counts)| !kind.is_empty() && counts.loops + counts.look_alikes > 0);
-        let part = |(kind, counts): (&String, &OfKind)| {
-            let OfKind { loops, found, look_alikes, alarms } = counts;
-            let loops = (*loops > 0).then(|| format!("{found} of {loops} found"));
-            let alike = (*look_alikes > 0).then(|| format!("{alarms} of {look_alikes} alarmed"));
-            format!("{} {}", plain(kind), loops.into_iter().chain(alike).collect::<Vec<_>>().join(", "))
-        };
-        let parts: Vec<String> = kinds.map(part).collect();
+        let part = |share: Proportion, what: &str| (share.of > 0).then(|| format!("{} of {} {what}", share.hit, share.of));
+        let kinds = self.by_kind.iter().filter(|(kind, _)| !kind.is_empty()).filter_map(|(kind, found)| {
+            let parts = [part(found.quality.loops, "found"), part(found.quality.look_alikes, "alarmed")];
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            (!parts.is_empty()).then(|| format!("{} {}", plain(kind), parts.join(", ")))
+        });
+        let parts: Vec<String> = kinds.collect();
         (!parts.is_empty()).then(|| format!("          by kind: {}", parts.join("; ")))
     }
 
@@ -242,9 +219,9 @@ impl Judgement {
     pub fn to_text(&self) -> String {
         let mut lines = Vec::new();
         if self.has_labels() || self.absent + self.off > 0 {
-            let (labelled, found) = (self.loops, self.found.loops);
+            let loops = self.all.quality.loops;
             let delay = self.delay().map_or_else(String::new, |delay| format!(", {} after they begin", counted(delay, "event")));
-            lines.push(format!("labels    {found} of {} found ({}){delay}", counted(labelled, "loop"), percent(found, labelled)));
+            lines.push(format!("labels    {} of {} found ({}){delay}", loops.hit, counted(loops.of, "loop"), loops.percent()));
             lines.extend(self.kinds_to_text());
             for (kind, sessions) in &self.missed {
                 let many = sessions.len() as u64;
@@ -269,8 +246,8 @@ impl Judgement {
         for (name, side) in [("successful session", self.successes), ("unsuccessful session", self.failures)] {
             let Disturbed { sessions, nudged, blocked, .. } = side;
             if sessions > 0 {
-                let (all, of_nudged, of_blocked) =
-                    (counted(sessions, name), percent(nudged, sessions), percent(blocked, sessions));
+                let [of_nudged, of_blocked] = [nudged, blocked].map(|hit| Proportion { of: sessions, hit }.percent());
+                let all = counted(sessions, name);
                 lines.push(format!("outcomes  of {all} {blocked} blocked ({of_blocked}), {nudged} nudged ({of_nudged})"));
             }
         }
@@ -288,15 +265,21 @@ impl Judgement {
 
 impl Serialize for Judgement {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Quality { loops, .. } = self.all.quality;
+        let of_kind = |found: &Found| {
+            let Quality { loops, look_alikes, .. } = found.quality;
+            json!({ "loops": loops.of, "found": loops.hit, "look_alikes": look_alikes.of, "alarms": look_alikes.hit })
+        };
+        let kinds: Map<String, Value> = self.by_kind.iter().map(|(kind, found)| (kind.clone(), of_kind(found))).collect();
         json!({
-            "loops": { "labelled": self.loops, "found": self.found.loops, "missed": self.missed },
+            "loops": { "labelled": loops.of, "found": loops.hit, "missed": self.missed },
             "look_alikes": self.look_alikes,
             "alarms": self.alarms,
-            "recall": self.recall(),
-            "precision": self.precision(),
+            "recall": self.all.quality.recall(),
+            "precision": self.all.quality.precision(),
             "delay_events": self.delay(),
             "detectors": self.rows(),
-            "kinds": self.by_kind,
+            "kinds": kinds,
             "labels_without_session": self.absent,
             "labels_without_event": self.off,
             "outcomes_without_session": self.endings_absent,
@@ -309,17 +292,11 @@ impl Serialize for Judgement {
 }
 
 impl Found {
-    fn note(&mut self, label: &Label, delay: u64) {
-        if label.is_loop {
-            self.loops += 1;
-            self.delays.push(delay);
-        } else {
-            self.alarms += 1;
-        }
-    }
-
-    fn precision(&self) -> Option<f64> {
-        ratio(self.loops, self.loops + self.alarms)
+    /// Notes a stretch; `delay`: the events up to its first command, if there is one.
+    fn note(&mut self, label: &Label, delay: Option<u64>) {
+        let share = if label.is_loop { &mut self.quality.loops } else { &mut self.quality.look_alikes };
+        share.note(delay.is_some());
+        self.delays.extend(delay.filter(|_| label.is_loop));
     }
 
     fn delay(&self) -> Option<u64> {
@@ -333,33 +310,16 @@ fn named(label: &Label) -> String {
     if tenant.is_empty() { session.clone() } else { format!("{session} of tenant {tenant}") }
 }
 
-fn ratio(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-/// A share, to three decimals.
-pub(super) fn rounded(share: f64) -> f64 {
-    (1_000.0 * share).round() / 1_000.0
-}
-
-fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 { "-".to_owned() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use crate::{report::Table, report::command::tests::command};
 
-    /// So many labelled loops and look-alikes, found by as many detectors.
-    pub(in crate::report) fn judgement((loops, found): (u64, u64), (look_alikes, alarms): (u64, u64)) -> Judgement {
-        Judgement {
-            loops,
-            found: Found { loops: found, alarms, delays: Vec::new() },
-            look_alikes: Disturbed { sessions: look_alikes, ..Disturbed::default() },
-            alarms: vec![Alarm::default(); alarms as usize],
-            ..Judgement::default()
-        }
+    /// So many labelled loops, look-alikes and successful sessions, and those of them with a command.
+    pub(in crate::report) fn judgement(loops: (u64, u64), look_alikes: (u64, u64), successes: (u64, u64)) -> Judgement {
+        let [loops, look_alikes, successes] = [loops, look_alikes, successes].map(|(of, hit)| Proportion { of, hit });
+        let quality = Quality { loops, look_alikes, successes };
+        Judgement { all: Found { quality, delays: Vec::new() }, ..Judgement::default() }
     }
 
     fn label(session: &str, is_loop: bool) -> Label {
@@ -392,7 +352,7 @@ pub(super) mod tests {
         let judged = judge(&commands, &labels, &index, &endings);
         let sides =
             [judged.look_alikes, judged.successes, judged.failures].map(|side| (side.sessions, side.nudged, side.blocked));
-        assert_eq!((judged.loops, judged.loops_found(), sides), (3, 1, [(1, 0, 1), (1, 0, 1), (1, 1, 0)]));
+        assert_eq!((judged.quality().loops, sides), (Proportion { of: 3, hit: 1 }, [(1, 0, 1), (1, 0, 1), (1, 1, 0)]));
         assert_eq!((judged.missed["exact"].concat(), judged.absent, judged.endings_absent), ("bc".to_owned(), 1, 1));
         let text = judged.to_text();
         assert!(text.contains("1 of 3 loops found (33.3 %), 1 event after they begin"), "{text}");
@@ -416,7 +376,7 @@ pub(super) mod tests {
         (0..3).for_each(|id| index.note(("", "b", "helper"), &format!("h{id}"), None));
         let of_tenant = PublishedCommand { tenant: "t".to_owned(), ..caused("a", "e1", CommandKind::Nudge, false) };
         let judged = judge(&[of_tenant, caused("b", "h2", CommandKind::Nudge, false)], &labels, &index, &[]);
-        assert_eq!((judged.loops, judged.loops_found(), judged.absent), (3, 2, 0));
+        assert_eq!((judged.quality().loops, judged.absent), (Proportion { of: 3, hit: 2 }, 0));
         assert!(judged.to_text().contains("missed: 1 loop, as a\n"), "{}", judged.to_text());
     }
 }

@@ -16,7 +16,7 @@ pub mod index;
 pub mod judge;
 pub mod labels;
 pub mod loops;
-mod plot;
+pub mod quality;
 mod spent;
 pub mod stats;
 pub mod summary;

@@ -1,11 +1,13 @@
-//! Thresholds swept over a grid: the findings of each policy of the grid.
+//! One policy under several values of its settings: how good each combination is.
+
+use std::cmp::Reverse;
 
 use indexmap::IndexMap;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use crate::report::judge::{Disturbed, Judgement, rounded};
-use crate::{report::Table, report::command::CommandCounts, report::plot::Plot};
+use crate::report::judge::{Disturbed, Judgement};
+use crate::{report::Table, report::command::CommandCounts, report::quality::rounded};
 
 /// A setting and its values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -16,7 +18,7 @@ pub struct Axis {
     pub values: Vec<String>,
 }
 
-/// The findings of a replay, judged.
+/// What a replay found, judged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scores {
     pub commands: CommandCounts,
@@ -59,8 +61,7 @@ struct SweepRow {
     false_alarms: Option<u64>,
     precision: Option<f64>,
     delay_events: Option<u64>,
-    successes_nudged: Option<u64>,
-    successes_blocked: Option<u64>,
+    /// Outside of their labelled loops.
     successes_disturbed: Option<u64>,
     failures_disturbed: Option<u64>,
     nudges: Option<u64>,
@@ -68,98 +69,64 @@ struct SweepRow {
     note: Option<String>,
 }
 
-impl SweepRow {
-    fn of(scores: &Scores) -> Self {
-        let judged = &scores.judgement;
-        let known = |side: Disturbed, count: u64| (side.sessions > 0).then_some(count);
-        let (successes, failures) = (judged.successes, judged.failures);
-        Self {
-            loops_found: (judged.loops > 0).then_some(judged.loops_found()),
-            recall: judged.recall().map(rounded),
-            false_alarms: known(judged.look_alikes, judged.alarms.len() as u64),
-            precision: judged.precision().map(rounded),
+impl Scores {
+    fn row(&self) -> SweepRow {
+        let (judged, quality) = (&self.judgement, self.judgement.quality());
+        let known = |of: u64, count: u64| (of > 0).then_some(count);
+        let Disturbed { sessions, either, .. } = judged.failures;
+        SweepRow {
+            loops_found: known(quality.loops.of, quality.loops.hit),
+            recall: quality.recall().map(rounded),
+            false_alarms: known(quality.look_alikes.of, quality.look_alikes.hit),
+            precision: quality.precision().map(rounded),
             delay_events: judged.delay(),
-            successes_nudged: known(successes, successes.nudged),
-            successes_blocked: known(successes, successes.blocked),
-            successes_disturbed: known(successes, successes.either),
-            failures_disturbed: known(failures, failures.either),
-            nudges: Some(scores.commands.nudges),
-            blocks: Some(scores.commands.blocks),
-            ..Self::default()
+            successes_disturbed: known(quality.successes.of, quality.successes.hit),
+            failures_disturbed: known(sessions, either),
+            nudges: Some(self.commands.nudges),
+            blocks: Some(self.commands.blocks),
+            ..SweepRow::default()
         }
+    }
+
+    /// What is found, the most first, and what is disturbed. Without labels, sessions that failed are what is to be found.
+    fn rank(&self) -> (Reverse<u64>, u64, u64) {
+        let quality = self.judgement.quality();
+        let found = if quality.loops.of > 0 { quality.loops.hit } else { self.judgement.failures.either };
+        (Reverse(found), quality.look_alikes.hit, quality.successes.hit)
+    }
+
+    /// It finds as much and disturbs as few, and is better in one of them, or says less.
+    fn beats(&self, other: &Self) -> bool {
+        let (one, two) = (self.rank(), other.rank());
+        let is_as_good = one.0 <= two.0 && one.1 <= two.1 && one.2 <= two.2;
+        is_as_good && (one != two || self.commands.nudges < other.commands.nudges)
     }
 }
 
 impl Sweep {
-    fn judged(&self) -> impl Iterator<Item = (usize, &Judgement)> {
-        self.points.iter().enumerate().filter_map(|(at, point)| Some((at + 1, &point.scores.as_ref().ok()?.judgement)))
+    fn scores(&self) -> impl Iterator<Item = &Scores> {
+        self.points.iter().filter_map(|point| point.scores.as_ref().ok())
     }
 
-    /// Loops found against false alarms: one plot for look-alikes, one for successful sessions, where there are any.
-    pub fn plots(&self) -> Vec<Plot> {
-        let most = |count: fn(&Judgement) -> u64| self.judged().map(|(_, judged)| count(judged)).max().unwrap_or_default();
-        let plot = |x_name: String, x: fn(&Judgement) -> u64, y_name: String, y: fn(&Judgement) -> u64, y_max: u64| {
-            Plot::new(&x_name, &y_name, y_max, self.judged().map(|(row, judged)| (row, x(judged), y(judged))))
-        };
-        let loops = most(|judged| judged.loops);
-        let look_alikes = most(|judged| judged.look_alikes.sessions);
-        let (successes, failures) = (most(|judged| judged.successes.sessions), most(|judged| judged.failures.sessions));
-        let of_loops = || format!("loops found, of {loops}");
-        let of_successes = format!("nudged or blocked, of {successes} successful sessions");
-        let mut plots = Vec::new();
-        if loops > 0 && look_alikes > 0 {
-            let name = format!("false alarms in {look_alikes} look-alikes");
-            plots.push(plot(name, |judged| judged.alarms.len() as u64, of_loops(), Judgement::loops_found, loops));
-        }
-        if loops > 0 && successes > 0 {
-            plots.push(plot(of_successes, |judged| judged.successes.either, of_loops(), Judgement::loops_found, loops));
-        } else if successes > 0 {
-            let others = format!("nudged or blocked, of {failures} others");
-            let disturbed: fn(&Judgement) -> u64 = |judged| judged.failures.either;
-            plots.push(plot(of_successes, |judged| judged.successes.either, others, disturbed, failures));
-        }
-        plots
-    }
-
-    /// Rows of the best policies: best in each plot, or in the first if none is. Of several in one place of the plots, those with the
-    /// fewest nudges: who finds as much with fewer words is better.
-    fn best(&self) -> Vec<usize> {
-        let plots = self.plots();
-        let place = |row: usize| -> Vec<(u64, u64)> {
-            plots.iter().flat_map(|plot| plot.dots.iter().filter(move |dot| dot.row == row)).map(|dot| (dot.x, dot.y)).collect()
-        };
-        let nudges = |row: usize| {
-            self.points.get(row - 1).and_then(|point| point.scores.as_ref().ok()).map(|scores| scores.commands.nudges)
-        };
-        let best = self.best_of_plots();
-        let beaten = |row: usize| best.iter().any(|other| nudges(*other) < nudges(row) && place(*other) == place(row));
-        best.iter().copied().filter(|row| !beaten(*row)).collect()
-    }
-
-    fn best_of_plots(&self) -> Vec<usize> {
-        let best = self.plots().into_iter().map(|plot| plot.best()).reduce(|best, also| {
-            let both: Vec<usize> = best.iter().copied().filter(|row| also.contains(row)).collect();
-            if both.is_empty() { best } else { both }
-        });
-        best.unwrap_or_default()
-    }
-
-    /// A row for each policy. Axes with one value have no column.
+    /// A row for each policy; best are those that no other one beats. Axes with one value have no column.
     pub fn table(&self) -> Table {
-        let best = self.best();
+        let is_best = |scores: &Scores| !self.scores().any(|other| other.beats(scores));
         Table::of(self.points.iter().zip(1..).map(|(point, row)| {
             let axes = self.axes.iter().zip(&point.values).filter(|(axis, _)| axis.values.len() > 1);
             let chosen = axes.map(|(axis, value)| (axis.key.clone(), value.clone())).collect();
-            let note = point.scores.as_ref().err().cloned().or_else(|| best.contains(&row).then(|| "best".to_owned()));
-            let scores = point.scores.as_ref().map(SweepRow::of).unwrap_or_default();
+            let (scores, note) = match &point.scores {
+                Ok(scores) => (scores.row(), is_best(scores).then(|| "best".to_owned())),
+                Err(why) => (SweepRow::default(), Some(why.clone())),
+            };
             SweepRow { row, chosen, note, ..scores }
         }))
     }
 
-    /// Settings that all policies share, as written.
-    pub fn shared(&self) -> Vec<String> {
+    /// One line: how many policies, of which one, and what they share.
+    pub fn headline(&self) -> String {
         let one = self.axes.iter().filter(|axis| axis.values.len() == 1);
-        one.map(|axis| format!("{}={}", axis.key, axis.values.concat())).collect()
+        let shared = one.map(|axis| format!(", {}={}", axis.key, axis.values.concat()));
+        format!("{} policies, begun from {}", self.points.len(), self.profile) + &shared.collect::<String>()
     }
 }
 
@@ -186,14 +153,20 @@ mod tests {
         Point { values: vec![value.to_owned()], scores: Ok(Scores { commands, judgement }) }
     }
 
+    /// Rows that are marked best.
+    fn best(points: Vec<Point>) -> Vec<usize> {
+        let rows = Sweep { points, ..Sweep::default() }.table().to_objects();
+        rows.iter().zip(1..).filter(|(row, _)| row["note"] == "best").map(|(_, at)| at).collect()
+    }
+
     #[test]
     fn the_best_policies_are_marked_and_one_that_cannot_be_says_why() {
         let sweep = Sweep {
             axes: vec![Axis { key: "detectors.stuck.threshold".to_owned(), values: vec!["3".to_owned(), "4".to_owned()] }],
             points: vec![
-                point("3", judgement((5, 4), (4, 2))),
-                point("4", judgement((5, 3), (4, 0))),
-                point("5", judgement((5, 3), (4, 1))),
+                point("3", judgement((5, 4), (4, 2), (0, 0))),
+                point("4", judgement((5, 3), (4, 0), (0, 0))),
+                point("5", judgement((5, 3), (4, 1), (0, 0))),
                 Point { values: vec!["x".to_owned()], scores: Err("no number".to_owned()) },
             ],
             ..Sweep::default()
@@ -204,36 +177,28 @@ mod tests {
         assert_eq!(
             lines[1..],
             [
-                "1,3,4,0.8,2,0.667,,,,,,1,0,best",
-                "2,4,3,0.6,0,1.0,,,,,,1,0,best",
-                "3,5,3,0.6,1,0.75,,,,,,1,0,",
-                "4,x,,,,,,,,,,,,no number"
+                "1,3,4,0.8,2,0.667,,,,1,0,best",
+                "2,4,3,0.6,0,1.0,,,,1,0,best",
+                "3,5,3,0.6,1,0.75,,,,1,0,",
+                "4,x,,,,,,,,,,no number"
             ]
         );
-        assert_eq!(sweep.plots().len(), 1);
     }
 
     #[test]
     fn of_equal_policies_the_one_that_disturbs_fewer_successes_is_best() {
-        let with = |value: &str, either: u64| {
-            let successes = Disturbed { sessions: 10, nudged: either, blocked: 0, either };
-            let mut judged = judgement((5, 4), (4, 1));
-            judged.successes = successes;
-            point(value, judged)
-        };
-        let sweep = Sweep { points: vec![with("3", 5), with("4", 3), with("5", 6)], ..Sweep::default() };
-        assert_eq!((sweep.plots().len(), sweep.best()), (2, vec![2]));
+        let with = |value: &str, disturbed: u64| point(value, judgement((5, 4), (4, 1), (10, disturbed)));
+        assert_eq!(best(vec![with("3", 5), with("4", 3), with("5", 6)]), [2]);
     }
 
     #[test]
     fn of_policies_that_find_the_same_those_that_nudge_least_are_best() {
         let with = |value: &str, found: u64, nudges: u64| {
-            let Point { values, scores } = point(value, judgement((5, found), (4, 1)));
+            let Point { values, scores } = point(value, judgement((5, found), (4, 1), (0, 0)));
             let commands = CommandCounts { nudges, ..CommandCounts::default() };
             Point { values, scores: scores.map(|scores| Scores { commands, ..scores }) }
         };
-        let of = |points| Sweep { points, ..Sweep::default() }.best();
-        assert_eq!(of(vec![with("3", 4, 15), with("4", 4, 8), with("5", 4, 8), with("6", 3, 1)]), [2, 3]);
-        assert_eq!(of(vec![with("3", 4, 15), with("4", 3, 8)]), [1], "who finds more is better, however much it says");
+        assert_eq!(best(vec![with("3", 4, 15), with("4", 4, 8), with("5", 4, 8), with("6", 3, 1)]), [2, 3]);
+        assert_eq!(best(vec![with("3", 4, 15), with("4", 3, 8)]), [1], "who finds more is better, however much it says");
     }
 }

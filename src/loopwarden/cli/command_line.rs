@@ -4,9 +4,9 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::cli::args::{
-    AnswerArgs, CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, FitArgs, HealthcheckArgs, InspectCommand, LabelsArgs, LearnArgs,
-    LogArgs, MannerArgs, MapArgs, PlainFormat, ReleaseArgs, ReplayArgs, ResetCommand, RunArgs, SchemaCommand, StopArgs, TestArgs,
-    TopicsCommand, TuneArgs,
+    AnswerArgs, CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, FitArgs, HealthcheckArgs, InspectCommand, LearnArgs, LogArgs,
+    MannerArgs, MapArgs, PlainFormat, ReleaseArgs, ReplayArgs, ResetCommand, RunArgs, SchemaCommand, StopArgs, TestArgs,
+    TopicsCommand,
 };
 use crate::cli::watch::{SessionsArgs, TailArgs, TopArgs};
 use crate::{
@@ -90,14 +90,10 @@ What detectors have placed stays as it is beneath: `release`, or the end, restor
     Release(ReleaseArgs),
     /// Answer the commands of an episode: right, a false alarm, or allowed for a while
     Answer(AnswerArgs),
-    /// Print what people answered as labels, for fit, tune and replay
-    Labels(LabelsArgs),
     /// Move the weights of evidence by what people answered, and write a policy if that is better
     Learn(LearnArgs),
     /// Fit the weights of evidence on labelled sessions, and write a policy
     Fit(FitArgs),
-    /// Sweep thresholds over a grid: loops found against false alarms
-    Tune(TuneArgs),
     /// Run policy cases: events, and what must be answered
     Test(TestArgs),
     /// Look for mistakes in configuration and policy; with --connect, at the brokers too

@@ -26,7 +26,6 @@ mod shared;
 pub mod shell;
 pub mod test;
 pub mod topics;
-pub mod tune;
 pub mod watch;
 pub mod webhook;
 
@@ -91,10 +90,8 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Stop(args) => operate::stop(args, log),
         Command::Release(args) => operate::release(args, log),
         Command::Answer(args) => answer::run(args, log),
-        Command::Labels(args) => learning::labels::run(args, log),
         Command::Learn(args) => learning::learn::run(args, log),
         Command::Fit(args) => learning::fit::run(args, log),
-        Command::Tune(args) => tune::run(args, log),
         Command::Test(args) => test::run(args),
         Command::Check(args) => check::run(args, log),
         Command::Doctor(args) => doctor::run(args, log),

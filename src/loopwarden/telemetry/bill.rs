@@ -1,6 +1,7 @@
 //! What loops have cost, and what commands have saved, since the start of the process.
 
-use loopwarden_lab::report::trial::{self, Estimate, NotSaved, Saved};
+use loopwarden_lab::report::quality::Estimate;
+use loopwarden_lab::report::trial::{self, NotSaved, Saved};
 use loopwarden_lane::{Samples, Stats, Value};
 use serde_json::json;
 

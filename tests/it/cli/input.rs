@@ -1,4 +1,4 @@
-//! What `replay` and `tune` read, how far, and what they know about it: pipes, damage, strictness, labels, tenants.
+//! What `replay` reads, how far, and what they know about it: pipes, damage, strictness, labels, tenants.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn a_pipe_is_read_like_its_file_and_never_where_it_would_be_read_twice() {
     let set = "detectors.exact_repeat.threshold=3,4";
     let labels = root("no-such-labels");
     for arguments in
-        [&["replay", "/dev/stdin", "--against", "default"][..], &["tune", "/dev/stdin", "--labels", &labels, "--set", set]]
+        [&["replay", "/dev/stdin", "--against", "default"][..], &["replay", "/dev/stdin", "--labels", &labels, "--sweep", set]]
     {
         let output = piped(arguments, b"{}");
         assert_eq!(output.status.code(), Some(i32::from(exit_code::USAGE)), "{arguments:?} {}", stderr(&output));
@@ -281,7 +281,8 @@ fn a_sweep_says_what_it_could_not_know() {
         scratch.write("outcomes.jsonl", "{\"session\":\"s\",\"success\":true}\n{\"session\":\"gone\",\"success\":true}\n");
     let event = |id: u32| format!(r#"{{"id":"{id}","kind":"tool","session_id":"s","tool":"t"}}"#);
     let file = scratch.write("events.ndjson", &format!("{}\nno event\n{}\n", event(0), event(1)));
-    let arguments = ["tune", &file, "--outcomes", &outcomes, "--set", "detectors.exact_repeat.threshold=3,4", "--output", "json"];
+    let arguments =
+        ["replay", &file, "--outcomes", &outcomes, "--sweep", "detectors.exact_repeat.threshold=3,4", "--output", "json"];
     let output = expect(&arguments, exit_code::DONE);
     let told = stderr(&output);
     for part in ["events.ndjson:2: no event: not_json", "no events, and left out: 1 line", "W0301", "the sessions of 1 outcome"] {
@@ -289,7 +290,7 @@ fn a_sweep_says_what_it_could_not_know() {
     }
     let sweep: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let point = &sweep["points"][0];
-    assert!(point["loops_found"].is_null() && point["false_alarms"].is_null() && point["successes_nudged"] == 0, "{sweep:#}");
+    assert!(point["loops_found"].is_null() && point["false_alarms"].is_null() && point["successes_disturbed"] == 0, "{sweep:#}");
     assert!(sweep["notes"].as_array().unwrap().len() >= 3, "{sweep:#}");
 }
 
@@ -385,8 +386,8 @@ fn a_report_replaces_a_report_and_nothing_else() {
     let refused = expect(&["replay", &events, "--report", &events], exit_code::USAGE);
     assert!(stderr(&refused).contains("--report would replace it"), "{}", stderr(&refused));
     let labels = scratch.write("labels.jsonl", r#"{"session":"s","label":"loop","first_event_index":0,"last_event_index":0}"#);
-    let set = ["--set", "detectors.exact_repeat.threshold=2,3"];
-    expect(&[&["tune", &events, "--labels", &labels, "--report", &labels][..], &set].concat(), exit_code::USAGE);
+    let sweep = ["--sweep", "detectors.exact_repeat.threshold=2,3"];
+    expect(&[&["replay", &events, "--labels", &labels, "--report", &labels][..], &sweep].concat(), exit_code::USAGE);
     assert_eq!(fs::read(&events).unwrap(), before);
     let page = scratch.write("page.html", "");
     for _ in 0..2 {
@@ -423,15 +424,15 @@ fn a_directory_without_any_event_is_a_failure_and_names_what_it_holds() {
     );
     let labels = scratch.write("labels.txt", r#"{"session":"s","label":"loop","first_event_index":0,"last_event_index":0}"#);
     let set = "detectors.exact_repeat.threshold=2,3";
-    expect(&["tune", &directory, "--labels", &labels, "--set", set], exit_code::FAILED);
+    expect(&["replay", &directory, "--labels", &labels, "--sweep", set], exit_code::FAILED);
 }
 
 #[test]
 fn a_key_is_swept_once() {
     let scratch = Scratch::new("twice");
     let labels = scratch.write("labels.jsonl", r#"{"session":"s","label":"loop","first_event_index":0,"last_event_index":0}"#);
-    let sets = ["--set", "detectors.stuck.threshold=2,4", "--set", "detectors.stuck.threshold=30"];
-    let refused = expect(&[&["tune", &fleet(), "--labels", &labels][..], &sets].concat(), exit_code::USAGE);
+    let sets = ["--sweep", "detectors.stuck.threshold=2,4", "--set", "detectors.stuck.threshold=30"];
+    let refused = expect(&[&["replay", &fleet(), "--labels", &labels][..], &sets].concat(), exit_code::USAGE);
     assert!(stderr(&refused).contains("detectors.stuck.threshold twice"), "{}", stderr(&refused));
 }
 

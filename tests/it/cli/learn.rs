@@ -1,4 +1,4 @@
-//! `labels` and `learn`: what people answered becomes labels, and a policy that is better on what it was not fitted on, or none.
+//! `learn` and `fit`: what people answered becomes labels, and a policy that is better on what it was not fitted on, or none.
 
 use super::*;
 
@@ -87,7 +87,7 @@ fn answers_are_labels_in_the_form_that_a_replay_is_judged_by() {
         let _ = writeln!(text, "{event}");
     }
     let file = scratch.write("events.ndjson", &text);
-    let output = expect(&["labels", &file], exit_code::DONE);
+    let output = expect(&["learn", &file, "--print"], exit_code::DONE);
     let (lines, notes) = (stdout(&output), stderr(&output));
     assert_eq!(lines.lines().count(), 24, "{lines}");
     for note in ["24 labels of 29 answers", "2 answers by a later one", "1 answer to episodes that", "1 loop about which"] {
@@ -100,7 +100,7 @@ fn answers_are_labels_in_the_form_that_a_replay_is_judged_by() {
     assert_eq!(judged["judgement"]["loops"]["found"], 14);
     assert_eq!(judged["judgement"]["look_alikes"]["nudged"], 10);
     expect(&["fit", &file, "--labels", &labels], exit_code::DONE);
-    let document = json(&expect(&["-q", "labels", &file, "--quorum", "2", "-o", "json"], exit_code::DONE));
+    let document = json(&expect(&["-q", "learn", &file, "--print", "--quorum", "2", "-o", "json"], exit_code::DONE));
     assert_eq!((document["labels"].as_array().map(Vec::len), document["below_quorum"].as_u64()), (Some(0), Some(24)));
 }
 
@@ -169,4 +169,34 @@ fn lazy_hostile_and_few_answers_move_nothing() {
         assert_eq!(learned["why_not"][0], "fewer than 5 loops are answered", "{learned:#}");
     }
     assert!(!policy.exists());
+    // For people: why, and no table of what was not judged.
+    let file = scratch.write("few.ndjson", &fleet.answered(&HONEST));
+    let few = expect(&["learn", &file, "--quorum", "2"], exit_code::ANSWER_IS_NO);
+    assert!(stdout(&few).is_empty() && stderr(&few).contains("not better: fewer than 5 loops are answered"), "{few:?}");
+}
+
+#[test]
+fn three_sessions_are_too_few_to_fit_weights_on() {
+    let scratch = Scratch::new("fit-few");
+    let fit = |loops: usize, others: usize, code: u8| {
+        let names = (0..loops).map(|at| (format!("loop-{at}"), true)).chain((0..others).map(|at| (format!("work-{at}"), false)));
+        let (mut events, mut labels) = (String::new(), String::new());
+        for (name, is_loop) in names {
+            events += &session(&name, is_loop);
+            let label = if is_loop { "loop" } else { "ok" };
+            let row = serde_json::json!({ "session": name, "label": label, "first_event_index": 0, "last_event_index": 9 });
+            let _ = writeln!(labels, "{row}");
+        }
+        let (events, labels) = (scratch.write("events.ndjson", &events), scratch.write("labels.jsonl", &labels));
+        let policy = scratch.0.join("fitted.toml");
+        let output = expect(&["fit", &events, "--labels", &labels, "--out", &policy.to_string_lossy()], code);
+        (stdout(&output), stderr(&output), policy.exists())
+    };
+    let (out, notes, is_written) = fit(3, 0, exit_code::ANSWER_IS_NO);
+    assert!(out.is_empty() && !is_written, "{out}");
+    for why in ["not fitted: fewer than 5 loops are labelled", "not fitted: fewer than 3 false alarms are labelled"] {
+        assert!(notes.contains(why), "{notes}");
+    }
+    let (out, notes, is_written) = fit(5, 3, exit_code::DONE);
+    assert!(out.contains("proposed: nudge_at") && notes.contains("of 8 agents") && is_written, "{out}{notes}");
 }

@@ -62,12 +62,8 @@ fn a_service_of_launchd_is_not_started_again_for_what_no_start_mends() {
 
 #[test]
 fn a_mistake_in_a_setting_names_the_flag_that_has_it() {
-    let (fleet, scratch) = (crate::cli::fleet(), Scratch::new("mistaken-set"));
-    let label = r#"{"session":"coding-01","label":"loop","first_event_index":0,"last_event_index":9}"#;
-    let labels = scratch.write("labels.jsonl", label);
-    for command in
-        [&["replay", &fleet][..], &["inspect", "session", "s", "--file", &fleet], &["tune", &fleet, "--labels", &labels]]
-    {
+    let fleet = crate::cli::fleet();
+    for command in [&["replay", &fleet][..], &["inspect", "session", "s", "--file", &fleet], &["learn", &fleet]] {
         let shown = stderr(&crate::cli::run(&[command, &["--set", "scor.nudge_at=3"]].concat()));
         assert!(shown.contains("unknown key \"scor\"") && shown.contains("set by --set"), "{command:?}: {shown}");
     }

@@ -5,7 +5,6 @@
 mod changes;
 mod loops;
 mod page;
-mod plane;
 mod sections;
 mod timeline;
 
@@ -67,22 +66,21 @@ pub fn comparison(now: &Report, before: &Report, comparison: &Comparison) -> Str
 
 /// The page of thresholds swept.
 pub fn sweep(sweep: &Sweep) -> String {
-    let begun = format!("{} policies, begun from {}", sweep.points.len(), sweep.profile);
-    let line = [vec![begun], sweep.shared()].concat().join(", ");
-    let header = head("Loops found against false alarms", &line, &sweep.sources, sweep.is_partial);
+    let header = head("Loops found against false alarms", &sweep.headline(), &sweep.sources, sweep.is_partial);
     let main = html! {
         (warnings(&sweep.notes))
-        div.pair { @for plot in sweep.plots() { (section(&plot.x_name, &plane::drawn(&plot))) } }
         (section("Every policy", &table("a row per policy", &sweep.table())))
     };
     page("loopwarden: thresholds", &header, &main)
 }
 
 fn judged(judgement: &Judgement) -> Markup {
+    let loops = judgement.quality().loops;
+    let is_complete = loops.of > 0 && loops.hit == loops.of;
     html! {
         @if judgement.has_labels() { (table("labelled stretches", &Table::of(judgement.rows()))) }
         details { summary { "In words" } pre { (judgement.to_text()) } }
-        @if judgement.loops > 0 && judgement.loops_found() == judgement.loops { p { "Every labelled loop was found." } }
+        @if is_complete { p { "Every labelled loop was found." } }
     }
 }
 

@@ -5,6 +5,8 @@
 
 use loopwarden_core::engine::{ArmSums, WentOn};
 
+use crate::report::quality::Estimate;
+
 /// Values of one arm: their number, sum and sum of squares.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Samples {
@@ -13,14 +15,6 @@ pub(super) struct Samples {
     squares: f64,
     /// What one call, or one agent, makes of it.
     unit: f64,
-}
-
-/// A difference of two means, with the interval that holds it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Difference {
-    pub(super) value: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
 }
 
 /// Both arms together, at which the interval is narrowest for what is known.
@@ -68,20 +62,18 @@ impl Samples {
     }
 }
 
-impl Difference {
-    /// The mean of the first less that of the second, with an interval that misses the truth, at any time, in at most the share `misses` of all
-    /// trials; none where an arm has fewer values than 50.
-    pub(super) fn of(one: &Samples, two: &Samples, misses: f64) -> Option<Self> {
-        if one.number < NUMBER_MIN || two.number < NUMBER_MIN {
-            return None;
-        }
-        let value = one.mean()? - two.mean()?;
-        let number = (one.number + two.number) as f64;
-        let log = -2.0 * misses.ln();
-        let spread = (log + (log + 1.0).ln()) / TUNED_FOR;
-        let grown = spread.mul_add(number, 1.0);
-        let factor = 2.0 * grown / (number * spread) * (grown.sqrt() / misses).ln();
-        let half = (factor * (one.variance_of_mean() + two.variance_of_mean())).sqrt();
-        Some(Self { value, low: value - half, high: value + half })
+/// The mean of the first less that of the second, with an interval that misses the truth, at any time, in at most the share `misses` of all
+/// trials; none where an arm has fewer values than 50.
+pub(super) fn difference(one: &Samples, two: &Samples, misses: f64) -> Option<Estimate> {
+    if one.number < NUMBER_MIN || two.number < NUMBER_MIN {
+        return None;
     }
+    let value = one.mean()? - two.mean()?;
+    let number = (one.number + two.number) as f64;
+    let log = -2.0 * misses.ln();
+    let spread = (log + (log + 1.0).ln()) / TUNED_FOR;
+    let grown = spread.mul_add(number, 1.0);
+    let factor = 2.0 * grown / (number * spread) * (grown.sqrt() / misses).ln();
+    let half = (factor * (one.variance_of_mean() + two.variance_of_mean())).sqrt();
+    Some(Estimate { value, low: value - half, high: value + half })
 }

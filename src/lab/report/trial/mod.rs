@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use loopwarden_core::engine::{TrialSums, Watch, WatchedAgent};
 use loopwarden_core::policy::{Arm, Detector};
 pub use saved::{NotSaved, Saved};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use crate::report::trial::interval::{Difference, Samples};
+use crate::report::quality::{Estimate, in_hundredths, two_decimals};
+use crate::report::trial::interval::{Samples, difference};
 
 /// Agents whose loop is not over are remembered; beyond the bound any of them is entered as it stands.
 const AGENTS_MAX: usize = 65_536;
@@ -39,23 +40,12 @@ pub enum Advised {
     Shadow,
 }
 
-/// A difference with its interval. Two decimals in JSON: what lies behind them is noise.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Estimate {
-    #[serde(serialize_with = "rounded")]
-    pub value: f64,
-    #[serde(serialize_with = "rounded")]
-    pub low: f64,
-    #[serde(serialize_with = "rounded")]
-    pub high: f64,
-}
-
 /// The means of two arms, and their difference where there are enough agents.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Compared {
-    #[serde(serialize_with = "rounded")]
+    #[serde(serialize_with = "in_hundredths")]
     mean: f64,
-    #[serde(serialize_with = "rounded")]
+    #[serde(serialize_with = "in_hundredths")]
     against: f64,
     difference: Option<Estimate>,
 }
@@ -142,9 +132,8 @@ pub fn rows(sums: &TrialSums) -> Vec<TrialRow> {
 }
 
 impl Estimate {
-    fn of(one: &Samples, two: &Samples) -> Option<Self> {
-        let Difference { value, low, high } = Difference::of(one, two, MISSES / INTERVALS)?;
-        Some(Self { value, low, high })
+    fn of_difference(one: &Samples, two: &Samples) -> Option<Self> {
+        difference(one, two, MISSES / INTERVALS)
     }
 
     /// The same in the other direction.
@@ -172,7 +161,7 @@ impl Estimate {
 
 impl Compared {
     fn of(one: &Samples, two: &Samples) -> Option<Self> {
-        Some(Self { mean: one.mean()?, against: two.mean()?, difference: Estimate::of(one, two) })
+        Some(Self { mean: one.mean()?, against: two.mean()?, difference: Estimate::of_difference(one, two) })
     }
 
     fn to_text(self, digits: usize) -> String {
@@ -198,9 +187,9 @@ impl TrialRow {
         let went_on = Compared::of(&Samples::of_share(one.all()), &Samples::of_share(two.all()));
         let calls = Compared::of(&Samples::of_calls(one), &Samples::of_calls(two));
         let usd = Samples::of_dollars(one, two).and_then(|[one, two]| Compared::of(&one, &two));
-        let recovery = Estimate::of(&Samples::of_share(one.stuck), &Samples::of_share(two.stuck));
+        let recovery = Estimate::of_difference(&Samples::of_share(one.stuck), &Samples::of_share(two.stuck));
         let disruption =
-            Estimate::of(&Samples::of_share(one.getting_on), &Samples::of_share(two.getting_on)).map(Estimate::turned);
+            Estimate::of_difference(&Samples::of_share(one.getting_on), &Samples::of_share(two.getting_on)).map(Estimate::turned);
         let has = |found: Option<Compared>, is_so: fn(Compared) -> bool| found.is_some_and(is_so);
         let advised = if has(went_on, Compared::is_below) || has(calls, Compared::is_above) {
             Advised::Shadow
@@ -244,15 +233,6 @@ impl TrialRow {
             advised: self.advised,
         }
     }
-}
-
-fn two_decimals(value: f64) -> f64 {
-    (value * 100.0).round() / 100.0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes what it serialises by reference")]
-fn rounded<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(two_decimals(*value))
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use loopwarden_core::engine::{ArmSums, TrialSums};
 use loopwarden_core::policy::Arm;
 use serde::Serialize;
 
-use crate::report::trial::interval::{Difference, Samples};
-use crate::report::trial::{Estimate, MISSES, two_decimals};
+use crate::report::quality::{Estimate, two_decimals};
+use crate::report::trial::MISSES;
+use crate::report::trial::interval::{Samples, difference};
 
 /// Calls and US dollars that agents did not spend in their first loop, by what those of the control arm spent there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -51,7 +52,7 @@ impl Saved {
         }
         let agents = sent.all().agents;
         let saved = |control: &Samples, sent: &Samples| {
-            let Difference { value, low, high } = Difference::of(control, sent, MISSES / 2.0)?;
+            let Estimate { value, low, high } = difference(control, sent, MISSES / 2.0)?;
             let of_all = |each: f64| each * agents as f64;
             Some(Estimate { value: of_all(value), low: of_all(low), high: of_all(high) })
         };

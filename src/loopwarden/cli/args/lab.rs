@@ -1,4 +1,4 @@
-//! Arguments of the commands about recorded events: `replay`, `tune`, `test`, `inspect`, `labels`, `learn`.
+//! Arguments of the commands about recorded events: `replay`, `test`, `map`, `inspect`, `fit`, `learn`.
 
 use std::path::PathBuf;
 
@@ -22,16 +22,18 @@ Examples:
   loopwarden replay --topic agents.tool-events.v1 --from 7d --set kafka.bootstrap_servers=localhost:9092
   loopwarden replay last-week.ndjson --output html > report.html
   loopwarden replay last-week.ndjson --policy mine.toml --against default
+  loopwarden replay events.ndjson --labels labels.jsonl --sweep score.nudge_at=2.5,2.85,3.5
 
 Files hold one event a line, or are logs of Claude Code, Cline, Codex, Gemini CLI, OpenHands or Qwen
 Code as they lie on disk, or exports of goose and opencode; plain or compressed (gzip, zstd); - is standard input.
 The commands are the same, in the same order, whatever --lanes says.")]
+#[command(group = clap::ArgGroup::new("known").args(["labels", "outcomes"]).multiple(true))]
 pub struct ReplayArgs {
     /// Files of events, one a line, or logs of agents; several are read one after the other, of a directory all below it
     #[arg(required_unless_present = "topic", conflicts_with = "topic", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Read on what agents write below these directories, and show on the page what they would have been told
-    #[arg(long, conflicts_with_all = ["topic", "lanes", "output", "labels", "outcomes", "fail_on", "strict", "against", "report"])]
+    #[arg(long, conflicts_with_all = ["topic", "lanes", "output", "labels", "outcomes", "fail_on", "strict", "against", "sweep", "report"])]
     pub follow: bool,
     /// Policy: the name of a shipped profile, or a file; without: default, and with --topic or --follow the setting policy
     #[arg(long, value_name = "NAME|FILE")]
@@ -60,6 +62,9 @@ pub struct ReplayArgs {
     /// A second policy, by name or file: tell what --policy would change
     #[arg(long, value_name = "NAME|FILE")]
     pub against: Option<String>,
+    /// A key of the policy and values of it: judge every combination, 256 at most, by labels and outcomes; may be repeated
+    #[arg(long, value_name = "KEY=VALUE,…", requires = "known", conflicts_with_all = ["against", "fail_on", "strict"])]
+    pub sweep: Vec<String>,
     /// Write the report also to this file, as one HTML page
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -86,7 +91,7 @@ pub struct RangeArgs {
     pub config: Option<PathBuf>,
 }
 
-/// Form of `replay` and `tune`.
+/// Form of `replay`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ReplayFormat {
     /// Aligned text, for people.
@@ -224,7 +229,7 @@ Examples:
   loopwarden replay events.ndjson --policy default --against mine.toml
 
 Prints the fitted weight of each fact, and for each sum of a nudge how many loops it tells and whom
-it disturbs. Fifty labelled sessions of a fleet make a policy of its own.")]
+it disturbs. Fifty labelled sessions of a fleet make a policy of its own. Exit code 3: too few are known.")]
 #[command(group = clap::ArgGroup::new("fitted").args(["labels", "outcomes"]).required(true).multiple(true))]
 pub struct FitArgs {
     /// Files of events, one a line; several are read one after the other
@@ -242,51 +247,6 @@ pub struct FitArgs {
     /// Write a policy file with the fitted weights and the proposed bounds
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Fit nothing: print the curve of the policy as it is
-    #[arg(long, conflicts_with = "out")]
-    pub judge: bool,
-}
-
-/// Arguments of `labels`: answers, exported.
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  curl -s localhost:9464/v1/events > events.ndjson
-  loopwarden labels events.ndjson --policy mine.toml > labels.jsonl
-  loopwarden labels --topic agents.tool-events.v1 --from 7d --config loopwarden.toml --quorum 2
-  loopwarden replay events.ndjson --labels labels.jsonl
-
-The events are judged again, under the policy of the live run: an answer names an episode that this
-publishes. What becomes no label is counted on standard error.")]
-pub struct LabelsArgs {
-    /// Files of events with the answers among them, one a line; several are read one after the other
-    #[arg(required_unless_present = "topic", conflicts_with = "topic", value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// Policy of the live run: the name of a shipped profile, or a file; without: default, and with --topic the setting policy
-    #[arg(long, value_name = "NAME|FILE")]
-    pub policy: Option<String>,
-    /// A key of the policy, or with --topic a setting of Kafka; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// A label needs so many different actors who agree, and more than contradict them
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub quorum: u32,
-    /// Form of the output; ndjson is what fit, tune and replay read
-    #[arg(long, short, value_enum, default_value_t)]
-    pub output: LabelsFormat,
-    /// A range of a topic instead of files.
-    #[command(flatten)]
-    pub range: RangeArgs,
-}
-
-/// Form in which `labels` are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum LabelsFormat {
-    /// One label a line, for other commands.
-    #[default]
-    Ndjson,
-    /// One JSON document: the labels, and what became of the answers.
-    Json,
 }
 
 /// Arguments of `learn`: a policy from answers.
@@ -296,9 +256,13 @@ Examples:
   loopwarden learn events.ndjson --policy mine.toml --write learned.toml
   loopwarden learn --since 7d --config loopwarden.toml --quorum 2 --write learned.toml
   loopwarden replay events.ndjson --policy learned.toml --against mine.toml
+  loopwarden learn events.ndjson --policy mine.toml --print > labels.jsonl
 
 Moves weights and bounds a step, by what people answered, and judges them on sessions they were not
-fitted on. Writes a policy only where that is better; nothing is put in force. Exit code 3: not better.")]
+fitted on. Writes a policy only where that is better; nothing is put in force. Exit code 3: not better.
+
+The events are judged again, under the policy of the live run: an answer names an episode that this
+publishes. What becomes no label is counted on standard error.")]
 #[command(group = clap::ArgGroup::new("input").args(["files", "topic", "since"]).required(true).multiple(true))]
 pub struct LearnArgs {
     /// Files of events with the answers among them, one a line; several are read one after the other
@@ -322,55 +286,15 @@ pub struct LearnArgs {
     /// Outcomes of sessions: {session, success}; may be repeated
     #[arg(long, value_name = "FILE")]
     pub outcomes: Vec<PathBuf>,
+    /// Print the answers as labels, one a line as replay and fit read them, and learn nothing
+    #[arg(long, conflicts_with_all = ["spare", "outcomes", "write"])]
+    pub print: bool,
     /// Write the policy to this file, if it is better
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
     /// Form of the output, for people or programs
     #[arg(long, short, value_enum, default_value_t)]
     pub output: InspectFormat,
-    /// A range of a topic instead of files.
-    #[command(flatten)]
-    pub range: RangeArgs,
-}
-
-/// `tune`.
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  loopwarden tune events.ndjson --labels labels.jsonl --set score.nudge_at=2.5,2.85,3.5
-  loopwarden tune events.ndjson --labels labels.jsonl --outcomes outcomes.jsonl --output html \\
-      --set detectors.stuck.threshold=3,4,5 --set detectors.dead_end.threshold=3,4,5 > tune.html
-  loopwarden tune --topic agents.tool-events.v1 --from 7d --outcomes outcomes.jsonl \\
-      --set kafka.bootstrap_servers=localhost:9092 --set score.nudge_at=2.5,2.85,3.5
-
-Every combination is replayed, 256 at most. Marked best is what finds more loops than anything else
-with as few false alarms.")]
-#[command(group = clap::ArgGroup::new("known").args(["labels", "outcomes"]).required(true).multiple(true))]
-pub struct TuneArgs {
-    /// Files of events, one a line; several are read one after the other
-    #[arg(required_unless_present = "topic", conflicts_with = "topic", value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// Policy to begin from: the name of a shipped profile, or a file; without: default, and with --topic the setting policy
-    #[arg(long, value_name = "NAME|FILE")]
-    pub policy: Option<String>,
-    /// A key of the policy and its values, as score.nudge_at=2.5,3.5, or with --topic a setting of Kafka; may be repeated
-    #[arg(long = "set", required = true, value_name = "KEY=VALUE,…")]
-    pub set: Vec<String>,
-    /// Labelled stretches to judge by: {session, label, first_event_index, last_event_index, kind}
-    #[arg(long, value_name = "FILE")]
-    pub labels: Option<PathBuf>,
-    /// Outcomes of sessions to judge by: {session, success}
-    #[arg(long, value_name = "FILE")]
-    pub outcomes: Option<PathBuf>,
-    /// Threads; 0: one per core
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub lanes: u32,
-    /// Form of the output
-    #[arg(long, short, value_enum, default_value_t)]
-    pub output: ReplayFormat,
-    /// Write the plot and the table also to this file, as one HTML page
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
     /// A range of a topic instead of files.
     #[command(flatten)]
     pub range: RangeArgs,

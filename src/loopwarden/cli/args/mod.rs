@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 pub use lab::{
-    FailOn, FitArgs, InspectArgs, InspectCommand, InspectFormat, LabelsArgs, LabelsFormat, LearnArgs, MapArgs, RangeArgs,
-    ReplayArgs, ReplayFormat, TestArgs, TuneArgs,
+    FailOn, FitArgs, InspectArgs, InspectCommand, InspectFormat, LearnArgs, MapArgs, RangeArgs, ReplayArgs, ReplayFormat,
+    TestArgs,
 };
 use loopwarden_settings::LogFormat;
 pub use operate::{AnswerArgs, ReleaseArgs, StopArgs, WhereArgs, WhomArgs};

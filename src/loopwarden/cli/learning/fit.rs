@@ -1,10 +1,10 @@
-//! `fit`: the weights of evidence from labelled sessions, the curve of what each bound tells, and a policy file.
+//! `fit`: the weights of evidence from labelled sessions, the curve of what each bound finds, and a policy file.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use loopwarden_core::detect::decimal;
-use loopwarden_lab::fit::{Measuring, fit, judged};
-use loopwarden_lab::{known_sessions::KnownSessions, report::counted};
+use loopwarden_lab::known_sessions::KnownSessions;
+use loopwarden_lab::{fit::fit, report::counted};
 
 use crate::cli::args::{FitArgs, LogArgs};
 use crate::failure::{Failure, Outcome};
@@ -14,7 +14,7 @@ use crate::{cli::inspect::source::Input, cli::shared::setup};
 /// Fits.
 ///
 /// # Errors
-/// Policy, files, or an input without a labelled loop.
+/// Policy, files, or [`Failure::answer_is_no`] where too little is known.
 pub fn run(args: &FitArgs, log: &LogArgs) -> Outcome {
     setup::log_quietly(log)?;
     let (mut labels, mut endings) = (Vec::new(), Vec::new());
@@ -26,29 +26,26 @@ pub fn run(args: &FitArgs, log: &LogArgs) -> Outcome {
         endings.extend(more_endings);
     }
     let input = Input::of_files(&args.files, &args.policy)?;
-    let policy = Arc::clone(&input.policy);
-    let mut measuring = Measuring::new("loopwarden", Arc::clone(&policy));
-    input.events(|_, record| measuring.visit(record))?;
-    let steps = measuring.finish()?;
-    let mut out = Output::stdout();
-    if args.judge {
-        out.table(&judged(&policy, &steps, &labels, &endings).table(), OutputFormat::Table)?;
-        return Ok(out.flush()?);
-    }
-    let fitted = fit(&policy, &steps, &labels, &endings);
-    let (on_steps, on_sessions) = fitted.fitted;
-    if on_sessions == 0 {
-        return Err(Failure::failed("no session of this input has a label or an outcome: there is nothing to fit on"));
-    }
-    say(format!("fitted on {} of {}", counted(on_steps as u64, "step"), counted(on_sessions as u64, "agent")));
+    let (steps, _) = super::measured(&input, i64::MIN)?;
+    let policy = &input.policy;
+    let fitted = fit(policy, &steps, &labels, &endings).map_err(|few| {
+        for why in few {
+            say(format!("not fitted: {why}"));
+        }
+        Failure::answer_is_no()
+    })?;
+    let (on_steps, on_agents) = fitted.fitted;
+    let on = format!("{} of {}", counted(on_steps as u64, "step"), counted(on_agents as u64, "agent"));
+    say(format!("fitted on {on}"));
     if !fitted.unseen.is_empty() {
         let names: Vec<&str> = fitted.unseen.iter().map(|fact| fact.as_str()).collect();
         say(format!("no step shows {}: their weights are kept", names.join(", ")));
     }
+    let mut out = Output::stdout();
     out.table(&fitted.table(&policy.score), OutputFormat::Table)?;
     out.line("")?;
     out.table(&fitted.curve.table(), OutputFormat::Table)?;
-    let (weights, base) = (&fitted.weights, &policy.profile);
+    let weights = &fitted.weights;
     out.line(format!(
         "\nbias {:.2}; proposed: nudge_at {:.2}, block_at {:.2}",
         decimal(weights.bias),
@@ -56,11 +53,7 @@ pub fn run(args: &FitArgs, log: &LogArgs) -> Outcome {
         decimal(weights.block_at)
     ))?;
     if let Some(file) = &args.out {
-        let name = file.file_stem().map_or_else(|| "fitted".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        let fit = format!("{} of {}", counted(on_steps as u64, "step"), counted(on_sessions as u64, "agent"));
-        std::fs::write(file, fitted.policy_file(&name, base, &fit))
-            .map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
-        say(format!("written: {}", file.display()));
+        super::write(file, &fitted.policy_file(&super::name_of(file, "fitted"), &policy.profile, &on))?;
     }
     Ok(out.flush()?)
 }

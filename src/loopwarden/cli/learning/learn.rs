@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use loopwarden_core::detect::{Fact, Weights, decimal};
 use loopwarden_core::policy::Policy;
 use loopwarden_kafka::readers::range::Bound;
-use loopwarden_lab::fit::{Learned, Terms, learn};
+use loopwarden_lab::fit::{Answers, Learned, Terms, learn};
 use loopwarden_lab::report::{Table, counted, plain};
 use loopwarden_lab::{known_sessions::KnownSessions, report::compare::Comparison, report::labels::Ending, report::stats::Retain};
 use loopwarden_log::clock;
@@ -16,7 +16,7 @@ use crate::cli::shared::{range, setup};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat, say};
 use crate::{
-    cli::inspect::source::Input, cli::learning::labels, cli::replay, cli::replay::input, cli::shared::act::usage, signals,
+    cli::inspect::source::Input, cli::learning::print, cli::replay, cli::replay::input, cli::shared::act::usage, signals,
 };
 
 /// Learns.
@@ -25,25 +25,33 @@ use crate::{
 /// Policy, files, brokers, or [`Failure::answer_is_no`] where nothing better was found.
 pub fn run(args: &LearnArgs, log: &LogArgs) -> Outcome {
     setup::log_quietly(log)?;
-    input::must_last(&args.files, "sessions are judged by both policies in turn")?;
+    if !args.print {
+        input::must_last(&args.files, "sessions are judged by both policies in turn")?;
+    }
     let (extent, from_ms) = extent(args, log)?;
     let input = Input::open(&args.files, &extent, args.policy.as_deref(), &args.set, log)?;
+    let quorum = args.quorum as usize;
+    if args.print {
+        return print::labels(&Answers::of(&super::measured(&input, from_ms)?.1), quorum, args.output);
+    }
     expect_another_file(args.write.as_deref(), &input.policy_name)?;
     let mut endings: Vec<Ending> = Vec::new();
     for file in &args.outcomes {
         endings.extend(KnownSessions::read(None, Some(file)).map_err(Failure::failed)?.into_rows().1);
     }
-    let (steps, answers) = labels::answered(&input, from_ms)?;
-    labels::notes(&answers, args.quorum as usize).iter().for_each(say);
-    let terms = Terms { quorum: args.quorum as usize, spared_percent: u64::from(args.spare) };
+    let (steps, answered) = super::measured(&input, from_ms)?;
+    let answers = Answers::of(&answered);
+    print::notes(&answers, quorum).iter().for_each(say);
+    let terms = Terms { quorum, spared_percent: u64::from(args.spare) };
     let learned = learn(&input.policy, &steps, answers, terms, &endings);
     let is_better = learned.why_not.is_empty();
-    let comparison =
-        if learned.fit.weights == input.policy.score { None } else { compared(args, &extent, &input, &learned.fit.weights)? };
+    let is_moved = learned.fit.weights != input.policy.score && !learned.is_too_little;
+    let comparison = if is_moved { compared(args, &extent, &input, &learned.fit.weights)? } else { None };
     let mut out = Output::stdout();
     match args.output {
         InspectFormat::Json => out.line(format!("{:#}", document(&input, &learned, comparison.as_ref())))?,
-        InspectFormat::Table => print(&mut out, &input.policy, &learned, comparison.as_ref())?,
+        InspectFormat::Table if learned.is_too_little => {}
+        InspectFormat::Table => report(&mut out, &input.policy, &learned, comparison.as_ref())?,
     }
     out.flush()?;
     if !is_better {
@@ -54,9 +62,7 @@ pub fn run(args: &LearnArgs, log: &LogArgs) -> Outcome {
         return Err(Failure::answer_is_no());
     }
     if let Some(file) = &args.write {
-        let text = policy_file(&input, &learned, file)?;
-        std::fs::write(file, text).map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
-        say(format!("written: {}; it is in force where a process is given it", file.display()));
+        super::write(file, &policy_file(&input, &learned, file)?)?;
     }
     Ok(())
 }
@@ -111,7 +117,7 @@ fn compared(args: &LearnArgs, extent: &RangeArgs, input: &Input, weights: &Weigh
     Ok(outcomes.pop().zip(outcomes.pop()).map(|(now, before)| Comparison::of(&before, &now)))
 }
 
-fn print(out: &mut Output, before: &Policy, learned: &Learned, comparison: Option<&Comparison>) -> Outcome {
+fn report(out: &mut Output, before: &Policy, learned: &Learned, comparison: Option<&Comparison>) -> Outcome {
     let weights = &learned.fit.weights;
     let (loops, false_alarms) = learned.labels;
     out.line(format!("learned from {} and {}", counted(loops, "loop"), counted(false_alarms, "false alarm")))?;
@@ -175,7 +181,7 @@ fn policy_file(input: &Input, learned: &Learned, file: &Path) -> Result<String, 
         counted(false_alarms, "false alarm"),
         counted(actors, "actor")
     );
-    let name = file.file_stem().map_or_else(|| "learned".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let name = super::name_of(file, "learned");
     let mut tree = input.overrides.as_object().cloned().unwrap_or_default();
     if tree.is_empty() && input.policy_name == input.policy.profile {
         return Ok(learned.fit.policy_file(&name, &input.policy.profile, &fit));

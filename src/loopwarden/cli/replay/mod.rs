@@ -9,6 +9,7 @@ pub(super) mod input;
 pub(super) mod overrides;
 mod progress;
 pub(super) mod render;
+mod sweep;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, sync::Arc};
@@ -40,9 +41,12 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
     let (settings, keys) = range::split_sets(&args.set);
     let source = Source::of(&args.files, &args.range, settings, log)?;
     let name = args.policy.as_deref().unwrap_or_else(|| source.policy());
+    let known = KnownSessions::read(args.labels.as_ref(), args.outcomes.as_ref()).map_err(Failure::failed)?;
+    if !args.sweep.is_empty() {
+        return sweep::run(args, &source, name, &keys, &known);
+    }
     let policy = Arc::new(overrides::load(name, &overrides::overrides(&keys)?)?);
     let against = args.against.as_deref().map(loopwarden_settings::policy::load).transpose()?.map(Arc::new);
-    let known = KnownSessions::read(args.labels.as_ref(), args.outcomes.as_ref()).map_err(Failure::failed)?;
     let only_commands = args.output == ReplayFormat::Ndjson && args.report.is_none() && against.is_none();
     let retain = Arc::new(Retain { only_commands, ..known.retain(against.is_some()) });
     let stop = signals::stop_flag()?;

@@ -37,6 +37,9 @@ pub(super) fn check(args: &ReplayArgs) -> Outcome {
         }
         input::must_last(&args.files, "two policies read their input twice")?;
     }
+    if !args.sweep.is_empty() {
+        input::must_last(&args.files, "every policy reads the input again")?;
+    }
     if args.report.as_deref() == Some(Path::new("-")) {
         return Err(Failure::new(exit_code::USAGE, "error: --report takes a file; for standard output use --output html"));
     }
@@ -186,7 +189,7 @@ pub(super) fn write_comparison(args: &ReplayArgs, now: &Report, before: &Report,
 }
 
 /// Writes a page to a file.
-pub(crate) fn write_page(file: &Path, page: &str) -> Outcome {
+pub(super) fn write_page(file: &Path, page: &str) -> Outcome {
     std::fs::write(file, page).map_err(|error| unwritable(file, &error))?;
     say(format!("the report is in {}", file.display()));
     Ok(())
@@ -194,7 +197,7 @@ pub(crate) fn write_page(file: &Path, page: &str) -> Outcome {
 
 /// Checks the file of `--report` before anything is read. One that cannot be written is an error at once, not after hours. One that
 /// is not a page is not replaced: a shell's pattern behind `--report` names the input.
-pub(crate) fn expect_writable(file: &Path) -> Outcome {
+fn expect_writable(file: &Path) -> Outcome {
     let tried = match std::fs::metadata(file) {
         // A pipe's reader would take this for the end.
         Ok(found) if !found.is_file() && !found.is_dir() => Ok(()),
@@ -254,7 +257,7 @@ fn exit(args: &ReplayArgs, report: &Report, has_any: bool, has_block: bool) -> O
 }
 
 /// Refuses an input of which something was read, and nothing was an event.
-pub(crate) fn expect_events(events: u64, refused: u64) -> Outcome {
+pub(super) fn expect_events(events: u64, refused: u64) -> Outcome {
     if events == 0 && refused > 0 {
         return Err(Failure::new(
             exit_code::FAILED,
@@ -265,7 +268,7 @@ pub(crate) fn expect_events(events: u64, refused: u64) -> Outcome {
 }
 
 /// Prints the first rejected lines.
-pub(crate) fn print_rejected(found: &Found) {
+pub(super) fn print_rejected(found: &Found) {
     for rejection in found.rejections.iter().take(REJECTED_SHOWN) {
         say(format!("{}:{}: no event: {}", plain(&rejection.file), rejection.line, rejection.reason));
     }

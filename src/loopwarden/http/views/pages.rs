@@ -22,7 +22,7 @@ const fn page(name: &'static str, text: &'static str) -> Page {
 }
 
 /// All pages by their names; those of errors are with `explain`.
-pub const PAGES: [Page; 22] = [
+pub const PAGES: [Page; 23] = [
     page("agents", include_str!("../../../docs/agents.md")),
     page("architecture", include_str!("../../../docs/architecture.md")),
     page("authentication", include_str!("../../../docs/authentication.md")),
@@ -35,6 +35,7 @@ pub const PAGES: [Page; 22] = [
     page("guard", include_str!("../../../docs/guard.md")),
     page("http", include_str!("../../../docs/http.md")),
     page("ingest", include_str!("../../../docs/ingest.md")),
+    page("learning", include_str!("../../../docs/learning.md")),
     page("metrics", include_str!("../../../docs/metrics.md")),
     page("operate", include_str!("../../../docs/operate.md")),
     page("operations", include_str!("../../../docs/operations.md")),

@@ -1,60 +1,44 @@
-//! `tune`: a replay for every policy of a grid of thresholds, each judged by labels and outcomes.
+//! `replay --sweep`: a replay under every combination of values, each judged by labels and outcomes.
 
-use std::{sync::Arc, sync::atomic::Ordering};
+use std::sync::{Arc, atomic::Ordering};
 
+use loopwarden_lab::known_sessions::KnownSessions;
+use loopwarden_lab::replay::Found;
 use loopwarden_lab::report::sweep::{Axis, Point, Scores, Sweep};
-use loopwarden_lab::report::{counted, html};
-use loopwarden_lab::{known_sessions::KnownSessions, replay::Found, report::stats::Retain};
-use loopwarden_settings::policy::LoadedPolicy;
+use loopwarden_lab::report::{counted, html, judge::Judgement, stats::Retain};
+use loopwarden_settings::policy::{LoadedPolicy, load_with};
 
-use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat, TuneArgs};
-use crate::cli::replay::{input, overrides, render};
-use crate::cli::shared::{range, setup};
+use super::input::{self, Source};
+use super::{overrides, render};
+use crate::cli::args::{ReplayArgs, ReplayFormat};
+use crate::cli::shared::act::usage;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat, say};
-use crate::{cli::replay, cli::replay::input::Source};
 use crate::{exit_code, input_quality, signals};
 
 /// Policies of a grid. Each is a whole replay.
 const POINTS_MAX: usize = 256;
-/// Width and height of the plot in a terminal.
-const PLOT: (usize, usize) = (60, 16);
 
-/// Sweeps.
+/// Sweeps, beginning from a policy with these keys.
 ///
 /// # Errors
 /// Policy, files, or a grid that is too large.
-pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
-    setup::log_quietly(log)?;
-    input::must_last(&args.files, "every policy reads the input again")?;
-    args.report.as_deref().map_or(Ok(()), render::expect_writable)?;
-    let (settings, keys) = range::split_sets(&args.set);
-    let axes = keys.iter().map(|set| axis(set)).collect::<Result<Vec<Axis>, Failure>>()?;
-    if axes.is_empty() {
-        return Err(usage("--set names no key of the policy: there is nothing to vary"));
-    }
-    if let Some(twice) = axes.iter().enumerate().find(|(at, axis)| axes.iter().take(*at).any(|before| before.key == axis.key)) {
-        return Err(usage(&format!("--set names {} twice; give its values together, as {0}=2,3", twice.1.key)));
-    }
+pub(super) fn run(args: &ReplayArgs, source: &Source, base: &str, keys: &[String], known: &KnownSessions) -> Outcome {
+    let axes = axes(args, keys)?;
     let grid = grid(&axes)?;
-    let known = KnownSessions::read(args.labels.as_ref(), args.outcomes.as_ref()).map_err(Failure::failed)?;
     let retain = Arc::new(Retain { only_commands: true, ..known.retain(false) });
     let stop = signals::stop_flag()?;
-    let source = Source::of(&args.files, &args.range, settings, log)?;
-    let base = args.policy.as_deref().unwrap_or(source.policy()).to_owned();
-    let mut sweep = Sweep { sources: input::names(&args.files, &args.range), profile: base.clone(), axes, ..Sweep::default() };
-    let once = ReplayArgs { lanes: args.lanes, ..ReplayArgs::default() };
-    let (all, mut is_first_told, mut idle) = (grid.len(), false, Vec::new());
+    let mut sweep = Sweep { sources: input::names(&args.files, &args.range), profile: base.to_owned(), axes, ..Sweep::default() };
+    let (all, mut is_first, mut idle) = (grid.len(), true, Vec::new());
     for values in grid {
         let sets: Vec<String> = sweep.axes.iter().zip(&values).map(|(axis, value)| format!("{}={value}", axis.key)).collect();
-        let loaded = loopwarden_settings::policy::load_with(&base, &overrides::overrides(&sets)?);
-        let scores = match loaded {
+        let scores = match load_with(base, &overrides::overrides(&sets)?) {
             Ok(LoadedPolicy { policy, without_effect, .. }) => {
-                for told in without_effect.into_iter().filter(|told| !idle.contains(told)).collect::<Vec<_>>() {
-                    say(format!("warning: {told}"));
-                    idle.push(told);
+                for line in without_effect.into_iter().filter(|line| !idle.contains(line)).collect::<Vec<_>>() {
+                    say(format!("warning: {line}"));
+                    idle.push(line);
                 }
-                let found = replay::replay(&once, &source, &Arc::new(policy), &retain, &stop, None)?;
+                let found = super::replay(args, source, &Arc::new(policy), &retain, &stop, None)?;
                 if let Some(error) = found.damaged {
                     return Err(error.into());
                 }
@@ -62,14 +46,13 @@ pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
                     sweep.is_partial = true;
                     break;
                 }
-                if !is_first_told {
-                    is_first_told = true;
+                let judgement = known.judge(&found.replay).unwrap_or_default();
+                if std::mem::take(&mut is_first) {
                     render::print_rejected(&found);
                     render::expect_events(found.events(), found.rejected() + found.skipped)?;
-                    sweep.notes = notes(&found, &known);
+                    sweep.notes = notes(&found, &judgement);
                     sweep.notes.iter().for_each(say);
                 }
-                let judgement = known.judge(&found.replay).unwrap_or_default();
                 Ok(Scores { commands: found.replay.detectors.commands(), judgement })
             }
             Err(problems) => Err(one_line(&problems.to_string())),
@@ -89,27 +72,34 @@ pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
     write(args, &sweep)
 }
 
-/// Why numbers may be lower than they should be: it is the same under every policy.
-fn notes(found: &Found, known: &KnownSessions) -> Vec<String> {
-    let mut notes = Vec::new();
-    let rejected = found.rejected();
-    if rejected > 0 {
-        notes.push(format!("no events, and left out: {}", counted(rejected, "line")));
+/// The keys that are set, each with its value, and those that are swept.
+fn axes(args: &ReplayArgs, keys: &[String]) -> Result<Vec<Axis>, Failure> {
+    let fixed = keys.iter().map(|set| {
+        let (key, value) = overrides::split(set)?;
+        Ok(Axis { key: key.to_owned(), values: vec![value.to_owned()] })
+    });
+    let axes = fixed.chain(args.sweep.iter().map(|set| axis(set))).collect::<Result<Vec<Axis>, Failure>>()?;
+    match axes.iter().enumerate().find(|(at, axis)| axes.iter().take(*at).any(|before| before.key == axis.key)) {
+        Some((_, twice)) => Err(usage(&format!("{} twice; give its values together, as {0}=2,3", twice.key))),
+        None => Ok(axes),
     }
-    notes.extend(input_quality::of_input(&found.stats));
-    let judged = known.judge(&found.replay).unwrap_or_default();
-    for (absent, what) in [(judged.absent, "label"), (judged.endings_absent, "outcome")] {
-        if absent > 0 {
-            notes.push(format!("not in this input: the sessions of {}", counted(absent, what)));
-        }
-    }
-    if judged.off > 0 {
-        notes.push(format!("not judged: {}, since no event of the session lies in its range", counted(judged.off, "label")));
-    }
-    notes
 }
 
-fn write(args: &TuneArgs, sweep: &Sweep) -> Outcome {
+/// Why numbers may be lower than they should be: it is the same under every policy.
+fn notes(found: &Found, judged: &Judgement) -> Vec<String> {
+    let some = |count: u64, what: &str, why: &str| (count > 0).then(|| format!("{why}{}", counted(count, what)));
+    let rejected = some(found.rejected(), "line", "no events, and left out: ");
+    let absent = "not in this input: the sessions of ";
+    let not_judged = "not judged, since no event lies in the stretch: ";
+    let of_known = [
+        some(judged.absent, "label", absent),
+        some(judged.endings_absent, "outcome", absent),
+        some(judged.off, "label", not_judged),
+    ];
+    rejected.into_iter().chain(input_quality::of_input(&found.stats)).chain(of_known.into_iter().flatten()).collect()
+}
+
+fn write(args: &ReplayArgs, sweep: &Sweep) -> Outcome {
     if let Some(file) = &args.report {
         render::write_page(file, &html::sweep(sweep))?;
     }
@@ -121,20 +111,12 @@ fn write(args: &TuneArgs, sweep: &Sweep) -> Outcome {
         ReplayFormat::Ndjson => out.table(&sweep.table(), OutputFormat::Ndjson)?,
         ReplayFormat::Table => {
             out.table(&sweep.table(), OutputFormat::Table)?;
-            for plot in sweep.plots() {
-                out.line("")?;
-                out.text(plot.to_text(PLOT.0, PLOT.1))?;
-            }
             if sweep.is_partial {
                 out.line("\npartial: stopped before the end of the grid")?;
             }
         }
     }
     Ok(out.flush()?)
-}
-
-fn usage(what: &str) -> Failure {
-    Failure::new(exit_code::USAGE, format!("error: {what}"))
 }
 
 /// `key=1,2,3`. A value that holds commas itself is a JSON list, and the only one.
@@ -146,7 +128,7 @@ fn axis(set: &str) -> Result<Axis, Failure> {
         values.split(',').map(|value| value.trim().to_owned()).collect()
     };
     if values.iter().any(String::is_empty) {
-        return Err(usage(&format!("--set {set:?} has an empty value")));
+        return Err(usage(&format!("--sweep {set:?} has an empty value")));
     }
     Ok(Axis { key: key.to_owned(), values })
 }
