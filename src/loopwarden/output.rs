@@ -4,7 +4,7 @@ use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 use std::{io, sync::OnceLock};
 
 use clap::ValueEnum;
-use loopwarden_lab::report::Table;
+use loopwarden_lab::report::{Section, Table};
 
 use crate::failure::Outcome;
 
@@ -108,6 +108,26 @@ impl Output {
             OutputFormat::Json => self.line(serde_json::Value::Array(table.to_objects()).to_string()),
             OutputFormat::Ndjson => table.to_objects().iter().try_for_each(|object| self.line(object.to_string())),
         }
+    }
+
+    /// Writes the parts of a report for people.
+    ///
+    /// # Errors
+    /// As any write.
+    pub fn sections(&mut self, sections: &[Section]) -> io::Result<()> {
+        for (at, section) in sections.iter().enumerate() {
+            if at > 0 {
+                self.line("")?;
+            }
+            if !section.lead.is_empty() {
+                self.line(&section.lead)?;
+            }
+            if let Some(table) = &section.table {
+                self.table(table, OutputFormat::Table)?;
+            }
+            section.notes.iter().try_for_each(|note| self.line(note))?;
+        }
+        Ok(())
     }
 
     /// Hands everything over.

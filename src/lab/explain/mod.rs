@@ -2,7 +2,6 @@
 
 mod note;
 mod session;
-mod shown;
 mod sum;
 mod swarm;
 mod task;
@@ -10,9 +9,18 @@ mod why;
 
 pub(crate) use note::step_of;
 pub use session::SessionTrace;
-pub use shown::{Part, Shown};
 pub use swarm::SwarmTrace;
 pub use task::{TaskTrace, facts};
+
+use serde_json::Value;
+
+use crate::report::Section;
+
+/// What an inspection shows: a document, and the same for people.
+pub struct Shown {
+    pub json: Value,
+    pub sections: Vec<Section>,
+}
 
 /// What is to be explained.
 #[derive(Debug, Clone, Copy)]

@@ -9,11 +9,10 @@ use loopwarden_core::{limits::AGENTS_SHOWN, policy::Policy};
 use loopwarden_lane::Exit;
 use serde_json::{Value, json};
 
-use super::Wanted;
 use super::note::{Note, content};
-use super::shown::{Part, Shown};
+use super::{Shown, Wanted};
 use crate::cases::SteppedLane;
-use crate::report::{Table, plain};
+use crate::report::{Section, Table, plain};
 
 /// Other tenants with a session of this name that are named.
 const TENANTS_NAMED: usize = 5;
@@ -105,7 +104,7 @@ impl<'a> SessionTrace<'a> {
         for note in &notes {
             if let Some(content) = note.content.as_ref().filter(|content| !content.is_null()) {
                 // A text in memory takes everything.
-                let _ = write!(contents, "\n#{} {content}", json!(note.index));
+                let _ = writeln!(contents, "#{} {content}", json!(note.index));
             }
         }
         let head = format!(
@@ -116,10 +115,8 @@ impl<'a> SessionTrace<'a> {
             policy.profile
         );
         let head = trees.iter().fold(head, |head, (agent, tree)| head + "\n" + &place(agent, tree));
-        let mut parts = vec![Part::Text(head), Part::Table(Table::of(notes.iter().map(Note::row)))];
-        if !contents.is_empty() {
-            parts.push(Part::Text(contents));
-        }
+        let mut sections = vec![Section::rows(head, Table::of(notes.iter().map(Note::row)))];
+        sections.extend((!contents.is_empty()).then(|| Section::text(contents.trim_end())));
         let json = json!({
             "session_id": wanted.id,
             "tenant": wanted.tenant,
@@ -129,7 +126,7 @@ impl<'a> SessionTrace<'a> {
             "in_force": left_over,
             "trees": trees.iter().map(|(agent, tree)| tree_json(agent, tree)).collect::<Vec<_>>(),
         });
-        Ok(Shown { json, parts })
+        Ok(Shown { json, sections })
     }
 }
 

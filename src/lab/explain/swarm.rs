@@ -9,9 +9,10 @@ use loopwarden_lane::Exit;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::shown::{Part, Shown};
-use super::{Wanted, note::step_of};
-use crate::{cases::SteppedLane, report::Table};
+use super::note::step_of;
+use super::{Shown, Wanted};
+use crate::cases::SteppedLane;
+use crate::report::{Section, Table};
 
 /// Sessions and fingerprints of one swarm that are followed; of more only the events count.
 const FOLLOWED_MAX: usize = 10_000;
@@ -163,7 +164,7 @@ fn show(
     };
     let sessions = Table::of(members.iter().take(wanted.limit).map(member));
     let head = format!(
-        "swarm {}{}: {events} events of {} sessions; policy {}: {} calls of {} workers within {} min, {} calls counted\n",
+        "swarm {}{}: {events} events of {} sessions; policy {}: {} calls of {} workers within {} min, {} calls counted",
         wanted.id,
         wanted.of_tenant(),
         members.len(),
@@ -184,10 +185,8 @@ fn show(
         "sessions_total": members.len(),
         "commands": commands,
     });
-    let mut parts = vec![Part::Text(head)];
-    parts.push(if calls.is_empty() { Part::Text("no call was counted".to_owned()) } else { Part::Table(calls) });
-    parts.extend([Part::Text(String::new()), Part::Table(sessions)]);
-    Shown { json, parts }
+    let calls = if calls.is_empty() { Section::text("no call was counted") } else { Section::rows("", calls) };
+    Shown { json, sections: vec![Section::text(head), calls, Section::rows("", sessions)] }
 }
 
 fn why(policy: &Policy, one: &Counted) -> String {

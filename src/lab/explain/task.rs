@@ -7,8 +7,8 @@ use loopwarden_core::identity::{Hash64, hash_text};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::shown::{Part, Shown};
-use crate::report::Table;
+use super::Shown;
+use crate::report::{Section, Table};
 
 /// Sessions that are told apart; with more their number is a lower bound.
 const SESSIONS_MAX: usize = 1_000_000;
@@ -78,7 +78,7 @@ impl TaskTrace {
             "last_time": time(latest),
             "counts": counts,
         });
-        Ok(Shown { parts: vec![Part::Table(facts(&json))], json })
+        Ok(Shown { sections: vec![Section::rows("", facts(&json))], json })
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::report::{CommandKind, PublishedCommand};
+use crate::report::{CommandKind, PublishedCommand, Section, Table, counted};
 
 /// Outcomes kept of each replay. Beyond the bound the comparison is marked as not complete.
 const OUTCOMES_MAX: usize = 500_000;
@@ -243,6 +243,15 @@ impl Comparison {
             comparison.examples.iter_mut().for_each(|example| example.tenant = None);
         }
         comparison
+    }
+
+    /// The changes below a sentence, and examples of them.
+    pub fn sections(&self, lead: &str) -> Vec<Section> {
+        let left_out =
+            (self.left_out > 0).then(|| format!("not complete: {} beyond what is kept", counted(self.left_out, "command")));
+        let changes = Section { notes: left_out.into_iter().collect(), ..Section::rows(lead, Table::of(self.rows())) };
+        let examples = (!self.examples.is_empty()).then(|| Section::rows("", Table::of(self.examples.clone())));
+        std::iter::once(changes).chain(examples).collect()
     }
 
     /// A row for each detector and tool with changes, and one for all agents.

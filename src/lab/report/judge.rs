@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::report::index::EventIndex;
 use crate::report::labels::{Ending, Label};
 use crate::report::quality::{Proportion, Quality, rounded};
-use crate::report::{CommandKind, PublishedCommand, counted, plain};
+use crate::report::{CommandKind, PublishedCommand, Section, Table, counted, plain};
 
 /// Sessions or stretches, and those of them with a nudge and with a block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -185,11 +185,6 @@ impl Judgement {
         self.all.quality.loops.of + self.all.quality.look_alikes.of > 0
     }
 
-    /// Whether a command lies in any stretch.
-    pub fn has_rows(&self) -> bool {
-        !self.by_detector.is_empty()
-    }
-
     /// A row for each detector with a command in a stretch, and one for all together.
     pub fn rows(&self) -> Vec<JudgementRow> {
         let row = |detector: &str, found: &Found| JudgementRow {
@@ -213,6 +208,12 @@ impl Judgement {
         });
         let parts: Vec<String> = kinds.collect();
         (!parts.is_empty()).then(|| format!("          by kind: {}", parts.join("; ")))
+    }
+
+    /// In words, and as rows where a command lies in a stretch.
+    pub(super) fn sections(&self) -> Vec<Section> {
+        let rows = (!self.by_detector.is_empty()).then(|| Section::rows("", Table::of(self.rows())));
+        std::iter::once(Section::text(self.to_text().trim_end())).chain(rows).collect()
     }
 
     /// For people, a line each.
@@ -313,7 +314,7 @@ fn named(label: &Label) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::{report::Table, report::command::tests::command};
+    use crate::report::command::tests::command;
 
     /// So many labelled loops, look-alikes and successful sessions, and those of them with a command.
     pub(in crate::report) fn judgement(loops: (u64, u64), look_alikes: (u64, u64), successes: (u64, u64)) -> Judgement {

@@ -17,6 +17,7 @@ pub mod judge;
 pub mod labels;
 pub mod loops;
 pub mod quality;
+mod section;
 mod spent;
 pub mod stats;
 pub mod summary;
@@ -29,5 +30,6 @@ mod tools;
 pub mod trial;
 
 pub use command::{CommandKind, PublishedCommand};
+pub use section::Section;
 pub use table::Table;
 pub use text::{counted, grouped, plain};

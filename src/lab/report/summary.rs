@@ -4,11 +4,15 @@ use serde::Serialize;
 
 use crate::report::detectors::{DetectorRow, Total};
 use crate::report::trial::{NotSaved, Saved, TrialRow};
-use crate::report::{counted, grouped};
+use crate::report::{Section, Table, counted, grouped};
 use crate::{
     report::judge::Judgement, report::loops::Loop, report::spent::Spent, report::swarms::Swarms, report::timeline::Timeline,
     report::tools::Tools,
 };
+
+/// Swarms, and sessions that loop most, in the tables of a text.
+const SWARMS_SHOWN: usize = 10;
+const LOOPS_SHOWN: usize = 10;
 
 /// A line that is not an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -124,8 +128,34 @@ impl Report {
         vec![format!("{calls} and texts in loops, {} of {}", cost(spent), cost(all)), format!("saved: {saved}")]
     }
 
+    /// The report for people.
+    pub fn sections(&self) -> Vec<Section> {
+        let mut notes = Vec::new();
+        if self.total.commands.shadow > 0 {
+            let seen = format!("{} {}", grouped(self.total.told), if self.total.told == 1 { "was" } else { "were" });
+            notes.push(format!("of these {seen} nudged or blocked; the others were spoken about in shadow only"));
+        }
+        notes.extend((self.unblocks > 0).then(|| format!("{} lifted before they expired", counted(self.unblocks, "block"))));
+        notes.extend(self.bill());
+        let detectors = Table::of(self.detectors.iter().chain([&self.total_row]).cloned());
+        let mut sections = vec![Section::text(self.headline()), Section { notes, ..Section::rows("", detectors) }];
+        if !self.swarms.is_empty() {
+            sections.push(Section::rows("", Table::of(self.swarms.rows(SWARMS_SHOWN))));
+        }
+        if !self.loops.is_empty() {
+            let how = "each of them event by event: loopwarden inspect session ID, with --file or --topic".to_owned();
+            sections.push(Section { notes: vec![how], ..Section::rows("", Table::of(self.loop_rows(LOOPS_SHOWN))) });
+        }
+        if !self.trial.is_empty() {
+            let lead = "trial, from the first command on: means, and intervals of their differences that hold at every look";
+            sections.push(Section::rows(lead, Table::of(self.trial.iter().map(TrialRow::line))));
+        }
+        sections.extend(self.judgement.iter().flat_map(Judgement::sections));
+        sections
+    }
+
     /// The sessions that loop most.
-    pub fn loop_rows(&self, rows_max: usize) -> impl Iterator<Item = LoopRow> {
+    fn loop_rows(&self, rows_max: usize) -> impl Iterator<Item = LoopRow> {
         let has_tenants = self.loops.iter().any(|found| !found.tenant.is_empty());
         self.loops.iter().take(rows_max).map(move |found| LoopRow {
             tenant: has_tenants.then(|| found.tenant.clone()),

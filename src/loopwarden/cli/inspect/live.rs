@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use loopwarden_lab::explain::{Part, Shown, facts};
-use loopwarden_lab::report::{Table, grouped, plain};
+use loopwarden_lab::explain::{Shown, facts};
+use loopwarden_lab::report::{Section, Table, grouped, plain};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -20,23 +20,20 @@ const ANSWER_BYTES_MAX: usize = 32 << 20;
 /// Asks for a session.
 pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
     let json = get(args, log, &format!("/sessions/{}?steps={}", ask::path_part(&args.id), args.limit))?;
-    let mut parts = Vec::new();
-    for stop in list(&json, "stops") {
-        parts.push(Part::Text(format!("stopped by an operator: {}", flat(stop))));
-    }
-    parts.extend(list(&json, "budgets").map(|budget| Part::Text(spent(budget))));
+    let stops = list(&json, "stops").map(|stop| format!("stopped by an operator: {}", flat(stop)));
+    let mut above: Vec<String> = stops.chain(list(&json, "budgets").map(spent)).collect();
+    let mut sections = Vec::new();
     for agent in list(&json, "agents") {
-        parts.push(Part::Text(format!(
+        above.push(format!(
             "session {}, agent {}, task {}, last event {}: {} steps kept, the newest shown",
             plain(&args.id),
             plain(&word(agent, "agent_id")),
             word(agent, "task"),
             word(agent, "time"),
             agent.get("steps_kept").unwrap_or(&Value::Null),
-        )));
-        parts.push(Part::Table(steps(agent)));
-        for what in ["streaks", "episodes", "shadow_episodes", "verdicts"] {
-            let told: Vec<String> = match agent.get(what) {
+        ));
+        let notes = ["streaks", "episodes", "shadow_episodes", "verdicts"].into_iter().filter_map(|what| {
+            let held: Vec<String> = match agent.get(what) {
                 Some(Value::Object(fields)) => fields
                     .iter()
                     .filter(|(_, value)| value.as_u64().is_some_and(|count| count > 0))
@@ -45,13 +42,17 @@ pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
                 Some(Value::Array(items)) => items.iter().map(flat).collect(),
                 _ => Vec::new(),
             };
-            if !told.is_empty() {
-                parts.push(Part::Text(format!("{what}: {}", told.join("; "))));
-            }
-        }
+            (!held.is_empty()).then(|| format!("{what}: {}", held.join("; ")))
+        });
+        let lead = std::mem::take(&mut above).join("\n");
+        sections.push(Section { notes: notes.collect(), ..Section::rows(lead, steps(agent)) });
     }
-    parts.push(Part::Text("why: from the events, with --file or --topic".to_owned()));
-    Ok(Shown { json, parts })
+    above.push("why: from the events, with --file or --topic".to_owned());
+    match sections.last_mut() {
+        Some(last) => last.notes.append(&mut above),
+        None => sections.push(Section::text(above.join("\n"))),
+    }
+    Ok(Shown { json, sections })
 }
 
 /// A budget that the session counts in, and what is used of it.
@@ -73,18 +74,16 @@ fn spent(budget: &Value) -> String {
 pub(super) fn swarm(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
     let json = get(args, log, &format!("/swarms/{}", ask::path_part(&args.id)))?;
     let rows: Vec<String> = list(&json, "active").map(in_force).collect();
-    let mut parts = vec![Part::Text(format!("swarm {}: what is counted", plain(&args.id))), Part::Table(counters(&json))];
-    if !rows.is_empty() {
-        parts.push(Part::Text(format!("in force:\n{}", rows.join("\n"))));
-    }
-    Ok(Shown { json, parts })
+    let notes = (!rows.is_empty()).then(|| format!("in force:\n{}", rows.join("\n")));
+    let counted = Section::rows(format!("swarm {}: what is counted", plain(&args.id)), counters(&json));
+    Ok(Shown { json, sections: vec![Section { notes: notes.into_iter().collect(), ..counted }] })
 }
 
 /// Asks for a task.
 pub(super) fn task(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
     let (stage, partition) = task_of(&args.id)?;
     let json = get(args, log, &format!("/tasks/{}/{partition}", stage.as_str()))?;
-    Ok(Shown { parts: vec![Part::Table(facts(&json))], json })
+    Ok(Shown { sections: vec![Section::rows("", facts(&json))], json })
 }
 
 fn get(args: &InspectArgs, log: &LogArgs, path: &str) -> Result<Value, Failure> {

@@ -9,13 +9,12 @@ pub(crate) mod source;
 use std::sync::Arc;
 
 use loopwarden_core::event::Stage;
-use loopwarden_lab::explain::{Part, SessionTrace, Shown, SwarmTrace, TaskTrace, Wanted};
+use loopwarden_lab::explain::{SessionTrace, Shown, SwarmTrace, TaskTrace, Wanted};
 use source::Input;
 
 use crate::cli::args::{InspectArgs, InspectCommand, InspectFormat, LogArgs};
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, OutputFormat};
-use crate::{cli::shared::setup, cli::shared::task_name::task_of, exit_code};
+use crate::{cli::shared::setup, cli::shared::task_name::task_of, exit_code, output::Output};
 
 /// Inspects.
 ///
@@ -51,14 +50,7 @@ fn print(args: &InspectArgs, shown: &Shown) -> Outcome {
     let mut out = Output::stdout();
     match args.output {
         InspectFormat::Json => out.line(format!("{:#}", shown.json))?,
-        InspectFormat::Table => {
-            for part in &shown.parts {
-                match part {
-                    Part::Text(text) => out.line(text)?,
-                    Part::Table(table) => out.table(table, OutputFormat::Table)?,
-                }
-            }
-        }
+        InspectFormat::Table => out.sections(&shown.sections)?,
     }
     Ok(out.flush()?)
 }

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use loopwarden_core::detect::decimal;
+use loopwarden_lab::fit::fit;
 use loopwarden_lab::known_sessions::KnownSessions;
-use loopwarden_lab::{fit::fit, report::counted};
+use loopwarden_lab::report::{Section, counted};
 
 use crate::cli::args::{FitArgs, LogArgs};
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, OutputFormat, say};
+use crate::output::{Output, say};
 use crate::{cli::inspect::source::Input, cli::shared::setup};
 
 /// Fits.
@@ -42,16 +43,12 @@ pub fn run(args: &FitArgs, log: &LogArgs) -> Outcome {
         say(format!("no step shows {}: their weights are kept", names.join(", ")));
     }
     let mut out = Output::stdout();
-    out.table(&fitted.table(&policy.score), OutputFormat::Table)?;
-    out.line("")?;
-    out.table(&fitted.curve.table(), OutputFormat::Table)?;
-    let weights = &fitted.weights;
-    out.line(format!(
-        "\nbias {:.2}; proposed: nudge_at {:.2}, block_at {:.2}",
-        decimal(weights.bias),
-        decimal(weights.nudge_at),
-        decimal(weights.block_at)
-    ))?;
+    let [bias, nudge_at, block_at] = [fitted.weights.bias, fitted.weights.nudge_at, fitted.weights.block_at].map(decimal);
+    out.sections(&[
+        Section::rows("", fitted.table(&policy.score)),
+        Section::rows("", fitted.curve.table()),
+        Section::text(format!("bias {bias:.2}; proposed: nudge_at {nudge_at:.2}, block_at {block_at:.2}")),
+    ])?;
     if let Some(file) = &args.out {
         super::write(file, &fitted.policy_file(&super::name_of(file, "fitted"), &policy.profile, &on))?;
     }

@@ -6,7 +6,7 @@ use loopwarden_core::detect::{Fact, Weights, decimal};
 use loopwarden_core::policy::Policy;
 use loopwarden_kafka::readers::range::Bound;
 use loopwarden_lab::fit::{Answers, Learned, Terms, learn};
-use loopwarden_lab::report::{Table, counted, plain};
+use loopwarden_lab::report::{Section, Table, counted, plain};
 use loopwarden_lab::{known_sessions::KnownSessions, report::compare::Comparison, report::labels::Ending, report::stats::Retain};
 use loopwarden_log::clock;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::args::{ConfigArgs, InspectFormat, LearnArgs, LogArgs, RangeArgs, ReplayArgs};
 use crate::cli::shared::{range, setup};
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, OutputFormat, say};
+use crate::output::{Output, say};
 use crate::{
     cli::inspect::source::Input, cli::learning::print, cli::replay, cli::replay::input, cli::shared::act::usage, signals,
 };
@@ -51,7 +51,7 @@ pub fn run(args: &LearnArgs, log: &LogArgs) -> Outcome {
     match args.output {
         InspectFormat::Json => out.line(format!("{:#}", document(&input, &learned, comparison.as_ref())))?,
         InspectFormat::Table if learned.is_too_little => {}
-        InspectFormat::Table => report(&mut out, &input.policy, &learned, comparison.as_ref())?,
+        InspectFormat::Table => out.sections(&sections(&input.policy, &learned, comparison.as_ref()))?,
     }
     out.flush()?;
     if !is_better {
@@ -117,37 +117,29 @@ fn compared(args: &LearnArgs, extent: &RangeArgs, input: &Input, weights: &Weigh
     Ok(outcomes.pop().zip(outcomes.pop()).map(|(now, before)| Comparison::of(&before, &now)))
 }
 
-fn report(out: &mut Output, before: &Policy, learned: &Learned, comparison: Option<&Comparison>) -> Outcome {
+fn sections(before: &Policy, learned: &Learned, comparison: Option<&Comparison>) -> Vec<Section> {
     let weights = &learned.fit.weights;
     let (loops, false_alarms) = learned.labels;
-    out.line(format!("learned from {} and {}", counted(loops, "loop"), counted(false_alarms, "false alarm")))?;
+    let mut head = format!("learned from {} and {}", counted(loops, "loop"), counted(false_alarms, "false alarm"));
     for actor in &learned.actors {
         if let Some(why) = actor.left_out {
             let name = if actor.actor.is_empty() { "(without an actor)" } else { &actor.actor };
-            out.line(format!("left out: {}: {why}", plain(name)))?;
+            head += &format!("\nleft out: {}: {why}", plain(name));
         }
     }
-    out.line("")?;
-    out.table(&Table::of(learned.actors.clone()), OutputFormat::Table)?;
-    out.line("\nsessions judged by weights that were not fitted on them")?;
-    out.table(&Table::of(learned.held_out.clone()), OutputFormat::Table)?;
-    out.line("")?;
-    out.table(&learned.fit.moved(&before.score), OutputFormat::Table)?;
     let bounds =
         |weights: &Weights| format!("nudge_at {:.2}, block_at {:.2}", decimal(weights.nudge_at), decimal(weights.block_at));
-    out.line(format!("\n{}; before: {}", bounds(weights), bounds(&before.score)))?;
-    if let Some(comparison) = comparison {
-        out.line("\nwhat would change in this input")?;
-        out.table(&Table::of(comparison.rows()), OutputFormat::Table)?;
-        if !comparison.examples.is_empty() {
-            out.line("")?;
-            out.table(&Table::of(comparison.examples.clone()), OutputFormat::Table)?;
-        }
-    }
-    let verdict =
-        if learned.why_not.is_empty() { "better than the present policy" } else { "not better than the present policy" };
-    out.line(format!("\n{verdict}"))?;
-    Ok(())
+    let is_better = learned.why_not.is_empty();
+    let verdict = if is_better { "better than the present policy" } else { "not better than the present policy" };
+    let changes = comparison.into_iter().flat_map(|comparison| comparison.sections("what would change in this input"));
+    let first = [
+        Section::text(head),
+        Section::rows("", Table::of(learned.actors.clone())),
+        Section::rows("sessions judged by weights that were not fitted on them", Table::of(learned.held_out.clone())),
+        Section::rows("", learned.fit.moved(&before.score)),
+        Section::text(format!("{}; before: {}", bounds(weights), bounds(&before.score))),
+    ];
+    first.into_iter().chain(changes).chain([Section::text(verdict)]).collect()
 }
 
 fn document(input: &Input, learned: &Learned, comparison: Option<&Comparison>) -> Value {

@@ -6,8 +6,8 @@ use std::path::Path;
 use loopwarden_core::{event::Reason, policy::Policy};
 use loopwarden_lab::report::compare::{Change, Comparison};
 use loopwarden_lab::report::summary::{PolicyName, Report};
-use loopwarden_lab::report::trial::{self, Saved, TrialRow};
-use loopwarden_lab::report::{Table, counted, grouped, html, plain};
+use loopwarden_lab::report::trial::{self, Saved};
+use loopwarden_lab::report::{Section, Table, counted, grouped, html, plain};
 use loopwarden_lab::{known_sessions::KnownSessions, replay::Found, report::timeline::Timeline};
 use serde_json::json;
 
@@ -21,10 +21,6 @@ use crate::{exit_code, input_quality};
 const REJECTED_SHOWN: usize = 20;
 /// Sessions that loop most, with their calls.
 const LOOPS_SHOWN: usize = 20;
-/// The worst of them, in the table.
-const LOOPS_IN_TABLE: usize = 10;
-/// Swarms with their calls, in the table.
-const SWARMS_SHOWN: usize = 10;
 
 /// Combinations of arguments that make no sense.
 pub(super) fn check(args: &ReplayArgs) -> Outcome {
@@ -95,48 +91,9 @@ pub(super) fn write_report(args: &ReplayArgs, report: &Report) -> Outcome {
             out.table(&Table::of(report.detectors.clone()), OutputFormat::Csv)?;
         }
         ReplayFormat::Html => out.text(html::report(report))?,
-        ReplayFormat::Table => write_tables(&mut out, report)?,
+        ReplayFormat::Table => out.sections(&report.sections())?,
     }
     Ok(out.flush()?)
-}
-
-fn write_tables(out: &mut Output, report: &Report) -> io::Result<()> {
-    out.line(report.headline())?;
-    out.line("")?;
-    let rows = report.detectors.iter().chain([&report.total_row]).cloned();
-    out.table(&Table::of(rows), OutputFormat::Table)?;
-    let total = report.total;
-    if total.commands.shadow > 0 {
-        let told = format!("{} {}", grouped(total.told), if total.told == 1 { "was" } else { "were" });
-        out.line(format!("of these {told} nudged or blocked; the others were spoken about in shadow only"))?;
-    }
-    if report.unblocks > 0 {
-        out.line(format!("{} lifted before they expired", counted(report.unblocks, "block")))?;
-    }
-    for line in report.bill() {
-        out.line(line)?;
-    }
-    if !report.swarms.is_empty() {
-        out.line("")?;
-        out.table(&Table::of(report.swarms.rows(SWARMS_SHOWN)), OutputFormat::Table)?;
-    }
-    if !report.loops.is_empty() {
-        out.line("")?;
-        out.table(&Table::of(report.loop_rows(LOOPS_IN_TABLE)), OutputFormat::Table)?;
-        out.line("each of them event by event: loopwarden inspect session ID, with --file or --topic")?;
-    }
-    if !report.trial.is_empty() {
-        out.line("\ntrial, from the first command on: means, and intervals of their differences that hold at every look")?;
-        out.table(&Table::of(report.trial.iter().map(TrialRow::line)), OutputFormat::Table)?;
-    }
-    if let Some(judgement) = &report.judgement {
-        out.text(format!("\n{}", judgement.to_text()))?;
-        if judgement.has_rows() {
-            out.line("")?;
-            out.table(&Table::of(judgement.rows()), OutputFormat::Table)?;
-        }
-    }
-    Ok(())
 }
 
 /// The judgement on standard error, for forms that have no place for it.
@@ -167,22 +124,14 @@ pub(super) fn write_comparison(args: &ReplayArgs, now: &Report, before: &Report,
             out.line(format!("{json:#}"))?;
         }
         ReplayFormat::Table | ReplayFormat::Ndjson => {
-            out.line(format!("policy   {}", now.headline()))?;
-            out.line(format!("against  {}", before.headline()))?;
-            out.line("")?;
-            out.table(&Table::of(comparison.rows()), OutputFormat::Table)?;
-            if comparison.left_out > 0 {
-                out.line(format!("not complete: {} beyond what is kept", counted(comparison.left_out, "command")))?;
-            }
-            if !comparison.examples.is_empty() {
-                out.line("")?;
-                out.table(&Table::of(comparison.examples.clone()), OutputFormat::Table)?;
-            }
-            for (name, side) in [("policy", now), ("against", before)] {
-                if let Some(judgement) = &side.judgement {
-                    out.text(format!("\n{name}\n{}", judgement.to_text()))?;
-                }
-            }
+            let heads = format!("policy   {}\nagainst  {}", now.headline(), before.headline());
+            let judged = [("policy", now), ("against", before)].into_iter().filter_map(|(name, side)| {
+                let text = side.judgement.as_ref()?.to_text();
+                Some(Section::text(format!("{name}\n{}", text.trim_end())))
+            });
+            let changes = comparison.sections("");
+            let sections: Vec<Section> = std::iter::once(Section::text(heads)).chain(changes).chain(judged).collect();
+            out.sections(&sections)?;
         }
     }
     Ok(out.flush()?)
