@@ -17,8 +17,8 @@ const LINES: [(&str, usize); 16] = [
     ("core", 21_000),
     ("guard", 2_771),
     ("hook", 399),
-    ("kafka", 5_330),
-    ("lab", 11_559),
+    ("kafka", 5_314),
+    ("lab", 11_095),
     ("lane", 8_960),
     ("log", 2_230),
     ("loopwarden", 20_929),
@@ -40,7 +40,7 @@ const DIALECT_MAX: usize = 1_562;
 /// Doc comments of at most four words: they repeat the name below them.
 const SHORT_DOCS_MAX: usize = 827;
 /// Parameters that are tuples: structs without a name.
-const TUPLE_PARAMETERS_MAX: usize = 77;
+const TUPLE_PARAMETERS_MAX: usize = 74;
 /// Names of types that stand in three files or more.
 const COMMON_NAMES_MAX: usize = 58;
 /// Functions that fill more than a screen.

@@ -174,7 +174,7 @@ mod tests {
             let bytes = pieces.concat().into_bytes();
             let mut source = BufReader::with_capacity(3, &bytes[..]);
             let (mut expected, mut line) = (Vec::new(), Vec::new());
-            while read_line(&mut source, bytes_max, &mut line).unwrap() {
+            while read_line(&mut source, bytes_max, &mut line).unwrap().is_some() {
                 expected.push(std::mem::take(&mut line));
             }
             prop_assert_eq!(lines(Trickle(bytes.clone(), trickle, false), bytes_max), (expected.clone(), false));

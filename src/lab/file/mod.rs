@@ -19,7 +19,7 @@ mod block;
 mod chunk;
 pub(crate) mod folder;
 mod input;
-mod line;
+pub(crate) mod line;
 mod log;
 mod logs;
 mod options;

@@ -30,8 +30,7 @@ impl Pieces {
         match self.layout {
             Layout::Lines => {
                 while piece.trim_ascii().is_empty() {
-                    piece.clear();
-                    if !read_line(&mut *self.source, bytes_max, piece)? {
+                    if read_line(&mut *self.source, bytes_max, piece)?.is_none() {
                         return Ok(None);
                     }
                     self.line += 1;

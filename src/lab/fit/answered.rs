@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use loopwarden_core::engine::{Action, Command, Effects, Input, ReasonCode, Session, SubjectKey};
-use loopwarden_core::event::{ACTOR, EventKind, Judged};
+use loopwarden_core::engine::{Action, Command, Effects, ReasonCode, Session};
+use loopwarden_core::event::{ACTOR, Event, EventKind, Judged};
 use loopwarden_core::{detect::Finding, identity::base32, policy::Detector};
 
-use super::places::{EventPlace, Places};
-use loopwarden_lane::Observer;
+use super::places::EventPlace;
 
 /// Answers that are kept; those beyond are counted.
 const ANSWERS_MAX: usize = 1_000_000;
@@ -55,17 +54,12 @@ pub struct Answered {
     pub(super) loops: BTreeMap<(String, String), PublishedLoop>,
     /// By tenant and session: an agent, and whether there is another one.
     pub(super) agents: BTreeMap<(String, String), (String, bool)>,
-    places: Places,
     steps: BTreeMap<(String, String, String), StepPlaces>,
 }
 
-impl Observer for Answered {
-    fn applied(&mut self, input: Input<'_>, _subject: &SubjectKey, session: &Session, before: u64, effects: &Effects) {
-        let Input::Event(event, _) = input else { return };
-        if effects.counters.duplicate {
-            return;
-        }
-        let place = self.places.note(event);
+impl Answered {
+    /// Notes an event: an answer, or what is published at it.
+    pub(super) fn note(&mut self, event: &Event<'_>, place: EventPlace, session: &Session, before: u64, effects: &Effects) {
         let tenant = event.tenant.as_deref().unwrap_or_default();
         if let EventKind::Answer(answer) = &event.kind {
             if self.answers.len() >= ANSWERS_MAX {

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use loopwarden_core::detect::{Facts, Waiting};
 use loopwarden_core::engine::{Effects, Input, Session, SubjectKey};
-use loopwarden_core::{event::Record, policy::Policy};
+use loopwarden_core::event::{Event, Record};
+use loopwarden_core::policy::Policy;
 use loopwarden_lane::{Exit, Observer};
 
 use crate::fit::places::{EventPlace, Places};
@@ -45,18 +46,12 @@ pub struct SessionSteps {
 /// All steps of an input.
 #[derive(Debug, Default)]
 pub struct Steps {
-    places: Places,
     sessions: BTreeMap<(String, String, String), SessionSteps>,
 }
 
-impl Observer for Steps {
-    fn applied(&mut self, input: Input<'_>, _subject: &SubjectKey, session: &Session, _before: u64, effects: &Effects) {
-        let Input::Event(event, _) = input else { return };
-        // One that comes again is no event of its own, here as where a replay is judged by labels.
-        if effects.counters.duplicate {
-            return;
-        }
-        let EventPlace { index, in_agent } = self.places.note(event);
+impl Steps {
+    /// Notes an event where it completes a step.
+    fn note(&mut self, event: &Event<'_>, EventPlace { index, in_agent }: EventPlace, session: &Session, effects: &Effects) {
         let tenant = event.tenant.as_deref().unwrap_or_default().to_owned();
         let waiting = effects.measured.map(|measured| measured.waiting);
         let Some((step, waiting)) = step_of(event, session).zip(waiting) else { return };
@@ -79,12 +74,22 @@ impl Observer for Steps {
 }
 
 /// Steps, and what people answered.
-type Seen = (Steps, Answered);
+#[derive(Debug, Default)]
+struct Seen {
+    places: Places,
+    steps: Steps,
+    answered: Answered,
+}
 
 impl Observer for Seen {
-    fn applied(&mut self, input: Input<'_>, subject: &SubjectKey, session: &Session, before: u64, effects: &Effects) {
-        self.0.applied(input, subject, session, before, effects);
-        self.1.applied(input, subject, session, before, effects);
+    fn applied(&mut self, input: Input<'_>, _subject: &SubjectKey, session: &Session, before: u64, effects: &Effects) {
+        let Input::Event(event, _) = input else { return };
+        // One that comes again is no event of its own, here as where a replay is judged by labels.
+        if !effects.counters.duplicate {
+            let place = self.places.note(event);
+            self.steps.note(event, place, session, effects);
+            self.answered.note(event, place, session, before, effects);
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! A log of lines that is followed. It only grows; one that is shorter than before has begun anew.
 
-use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{BufReader, Seek as _, SeekFrom};
 use std::{fs::File, io, path::PathBuf};
 
-use crate::follow::ReadPosition;
+use crate::{file::line::read_line, follow::ReadPosition};
 use loopwarden_sources::transcript::{Converter, Format, Made, PIECE_BYTES_MAX};
 
 /// Lines of one look that are told as left out.
@@ -64,8 +64,9 @@ impl Lines {
             self.warm.get_or_insert_with(|| Box::new(Warm { converter: Converter::new(self.format, &self.name), bytes: 0 }));
         file.seek(SeekFrom::Start(warm.bytes))?;
         let (mut source, mut line, mut taken_bytes) = (BufReader::new(file), Vec::new(), 0);
-        while let Some(bytes) = whole_line(&mut source, &mut line)? {
-            warm.bytes += bytes;
+        // One whose end has not come yet is read with it.
+        while let Some(read) = read_line(&mut source, PIECE_BYTES_MAX, &mut line)?.filter(|read| read.is_whole) {
+            warm.bytes += read.bytes;
             let before = made.len();
             if !line.trim_ascii().is_empty()
                 && let Err(rejected) = warm.converter.piece(&line, made)
@@ -79,7 +80,7 @@ impl Lines {
                 continue;
             }
             self.out_bytes = warm.bytes;
-            taken_bytes += bytes as usize;
+            taken_bytes += read.bytes as usize;
             if taken_bytes >= room_bytes {
                 return Ok((taken_bytes, true));
             }
@@ -97,49 +98,5 @@ impl Lines {
 
     pub(super) fn cool(&mut self) {
         self.warm = None;
-    }
-}
-
-/// Reads a line without its end, and says how many bytes it has with it; nothing where the end has not come yet. Of a longer line
-/// than a piece may be, one byte more than that is kept.
-fn whole_line(source: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<u64>> {
-    line.clear();
-    let mut bytes = source.by_ref().take(PIECE_BYTES_MAX as u64 + 2).read_until(b'\n', line)? as u64;
-    let mut is_whole = line.last() == Some(&b'\n');
-    if is_whole {
-        line.pop();
-    }
-    while !is_whole {
-        let buffer = source.fill_buf()?;
-        if buffer.is_empty() {
-            return Ok(None);
-        }
-        let end = memchr::memchr(b'\n', buffer);
-        let used = end.map_or(buffer.len(), |at| at + 1);
-        is_whole = end.is_some();
-        bytes += used as u64;
-        source.consume(used);
-    }
-    line.truncate(PIECE_BYTES_MAX + 1);
-    Ok(Some(bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_without_its_end_is_not_there_yet() {
-        let mut source = BufReader::with_capacity(3, &b"ab\n\ncd"[..]);
-        let mut line = Vec::new();
-        assert_eq!(whole_line(&mut source, &mut line).expect("bytes"), Some(3));
-        assert_eq!(line, b"ab");
-        assert_eq!(whole_line(&mut source, &mut line).expect("bytes"), Some(1));
-        assert_eq!(whole_line(&mut source, &mut line).expect("bytes"), None);
-        let long = [&vec![b'x'; PIECE_BYTES_MAX + 9][..], b"\nok\n"].concat();
-        let mut source = BufReader::new(&long[..]);
-        assert_eq!(whole_line(&mut source, &mut line).expect("bytes"), Some(PIECE_BYTES_MAX as u64 + 10));
-        assert_eq!(line.len(), PIECE_BYTES_MAX + 1);
-        assert_eq!(whole_line(&mut source, &mut line).expect("bytes"), Some(3));
     }
 }

@@ -3,27 +3,45 @@
 //! - What is there when a directory is followed for the first time counts as read. A log that appears later is read from its start.
 //! - A log of lines is read on where it ended. Its [`ReadPosition`] is a number of bytes, so nothing is read of a log that has not grown.
 //! - A document is written anew as a whole. It is read anew, and its events that were there before are left out.
-//! - ReadPositions go to whoever keeps them only with the events before them. After a kill a few events come twice, with equal ids.
+//! - Positions go to whoever keeps them only with the events before them. After a kill a few events come twice, with equal ids.
 //! - A look is bounded: `LOOK_BYTES` of new lines, `WARM_MAX` logs whose state is kept in memory.
 
 mod document;
 mod lines;
 mod log;
-mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use log::FollowedLog;
-pub use places::{ReadPosition, ReadPositions};
+use loopwarden_sources::transcript::{Format, Made};
+use serde::{Deserialize, Serialize};
 
 use crate::file::folder;
-use loopwarden_sources::transcript::{Format, Made};
 
 /// What one look reads of new lines. Bytes; it may exceed that by a document, or by what it reads once more.
 const LOOK_BYTES: usize = 16 << 20;
 /// Logs whose state stays in memory. One of another is read again from its start when it grows.
 const WARM_MAX: usize = 128;
+
+/// How far one log is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadPosition {
+    /// Of a log of lines: its bytes.
+    Bytes(u64),
+    /// Of a document, which is written anew each time: its events.
+    Events(u64),
+}
+
+/// How far everything is read, as it is kept between two processes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadPositions {
+    /// Directories that were followed.
+    pub dirs: BTreeSet<String>,
+    /// Logs below them, by the path of their first file.
+    pub logs: BTreeMap<String, ReadPosition>,
+}
 
 /// Directories that are followed.
 #[derive(Debug)]

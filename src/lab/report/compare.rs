@@ -120,36 +120,32 @@ pub struct Changes {
 }
 
 impl Changes {
-    const fn note(&mut self, change: Option<Change>) {
-        let count = match change {
+    const fn count(&mut self, change: Option<Change>) -> &mut u64 {
+        match change {
             Some(Change::NewlyBlocked) => &mut self.newly_blocked,
             Some(Change::NewlyNudged) => &mut self.newly_nudged,
             Some(Change::NoLongerBlocked) => &mut self.no_longer_blocked,
             Some(Change::NoLongerNudged) => &mut self.no_longer_nudged,
             None => &mut self.same,
-        };
-        *count += 1;
+        }
     }
 
-    const fn add(&mut self, other: Self) {
-        self.newly_blocked += other.newly_blocked;
-        self.newly_nudged += other.newly_nudged;
-        self.no_longer_blocked += other.no_longer_blocked;
-        self.no_longer_nudged += other.no_longer_nudged;
-        self.same += other.same;
+    const fn note(&mut self, change: Option<Change>) {
+        *self.count(change) += 1;
+    }
+
+    fn add(&mut self, mut other: Self) {
+        for change in Change::ALL.map(Some).into_iter().chain([None]) {
+            *self.count(change) += *other.count(change);
+        }
     }
 
     fn all(&self) -> u64 {
         Change::ALL.into_iter().map(|change| self.get(change)).sum()
     }
 
-    pub const fn get(&self, change: Change) -> u64 {
-        match change {
-            Change::NewlyBlocked => self.newly_blocked,
-            Change::NewlyNudged => self.newly_nudged,
-            Change::NoLongerBlocked => self.no_longer_blocked,
-            Change::NoLongerNudged => self.no_longer_nudged,
-        }
+    pub const fn get(mut self, change: Change) -> u64 {
+        *self.count(Some(change))
     }
 }
 

@@ -17,7 +17,6 @@ pub mod judge;
 pub mod labels;
 pub mod loops;
 pub mod quality;
-mod section;
 mod spent;
 pub mod stats;
 pub mod summary;
@@ -30,6 +29,5 @@ mod tools;
 pub mod trial;
 
 pub use command::{CommandKind, PublishedCommand};
-pub use section::Section;
-pub use table::Table;
+pub use table::{Section, Table};
 pub use text::{counted, grouped, plain};

@@ -1,4 +1,5 @@
-//! One part of a report as rows. A row is a struct: its fields are the columns, in their order, and the keys in JSON.
+//! The parts of a report: rows, and the sentences about them. A row is a struct: its fields are the columns, in their order, and the keys in
+//! JSON.
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Row, Width, presets};
 use indexmap::IndexMap;
@@ -99,6 +100,28 @@ impl Table {
             drop(csv.write_record(record));
         }
         String::from_utf8(csv.into_inner().unwrap_or_default()).unwrap_or_default()
+    }
+}
+
+/// Sentences and rows that belong together. What people read is a list of such parts, with an empty line between two.
+#[derive(Debug, Clone, Default)]
+pub struct Section {
+    /// Above the rows, lines without the end of the last.
+    pub lead: String,
+    pub table: Option<Table>,
+    /// Below the rows, a line each.
+    pub notes: Vec<String>,
+}
+
+impl Section {
+    /// Sentences alone.
+    pub fn text(lead: impl Into<String>) -> Self {
+        Self { lead: lead.into(), ..Self::default() }
+    }
+
+    /// Rows below sentences; nothing above them where these are empty.
+    pub fn rows(lead: impl Into<String>, table: Table) -> Self {
+        Self { lead: lead.into(), table: Some(table), notes: Vec::new() }
     }
 }
 

@@ -5,7 +5,6 @@ use std::{path::PathBuf, sync::Arc};
 use loopwarden_core::event::{Event, Record, decode};
 use loopwarden_core::policy::Policy;
 use loopwarden_lab::report::counted;
-use loopwarden_settings::policy::load_with_overrides;
 
 use crate::cli::args::{InspectArgs, LogArgs, RangeArgs};
 use crate::{
@@ -41,14 +40,6 @@ impl Input {
         let set = overrides::overrides(&keys)?;
         let policy = Arc::new(overrides::load(&policy_name, &set)?);
         Ok(Self { app: source.app().to_owned(), source, policy, policy_name, overrides: set })
-    }
-
-    /// Files, read under a policy.
-    pub(crate) fn of_files(files: &[PathBuf], policy_name: &str) -> Result<Self, Failure> {
-        let source = Source::files(files);
-        let policy = Arc::new(load_with_overrides(policy_name, &serde_json::json!({}))?);
-        let (app, policy_name) = (source.app().to_owned(), policy_name.to_owned());
-        Ok(Self { app, source, policy, policy_name, overrides: serde_json::Value::Null })
     }
 
     /// Hands over every event in order. Records that are none are counted and told: replay says where they stand.

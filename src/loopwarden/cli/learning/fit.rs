@@ -7,7 +7,7 @@ use loopwarden_lab::fit::fit;
 use loopwarden_lab::known_sessions::KnownSessions;
 use loopwarden_lab::report::{Section, counted};
 
-use crate::cli::args::{FitArgs, LogArgs};
+use crate::cli::args::{FitArgs, LogArgs, RangeArgs};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, say};
 use crate::{cli::inspect::source::Input, cli::shared::setup};
@@ -26,7 +26,7 @@ pub fn run(args: &FitArgs, log: &LogArgs) -> Outcome {
         labels.extend(more_labels);
         endings.extend(more_endings);
     }
-    let input = Input::of_files(&args.files, &args.policy)?;
+    let input = Input::open(&args.files, &RangeArgs::default(), Some(&args.policy), &[], log)?;
     let (steps, _) = super::measured(&input, i64::MIN)?;
     let policy = &input.policy;
     let fitted = fit(policy, &steps, &labels, &endings).map_err(|few| {

@@ -120,13 +120,12 @@ fn compared(args: &LearnArgs, extent: &RangeArgs, input: &Input, weights: &Weigh
 fn sections(before: &Policy, learned: &Learned, comparison: Option<&Comparison>) -> Vec<Section> {
     let weights = &learned.fit.weights;
     let (loops, false_alarms) = learned.labels;
-    let mut head = format!("learned from {} and {}", counted(loops, "loop"), counted(false_alarms, "false alarm"));
-    for actor in &learned.actors {
-        if let Some(why) = actor.left_out {
-            let name = if actor.actor.is_empty() { "(without an actor)" } else { &actor.actor };
-            head += &format!("\nleft out: {}: {why}", plain(name));
-        }
-    }
+    let left_out = learned.actors.iter().filter_map(|actor| {
+        let name = if actor.actor.is_empty() { "(without an actor)" } else { &actor.actor };
+        Some(format!("\nleft out: {}: {}", plain(name), actor.left_out?))
+    });
+    let head = format!("learned from {} and {}", counted(loops, "loop"), counted(false_alarms, "false alarm"));
+    let head = head + &left_out.collect::<String>();
     let bounds =
         |weights: &Weights| format!("nudge_at {:.2}, block_at {:.2}", decimal(weights.nudge_at), decimal(weights.block_at));
     let is_better = learned.why_not.is_empty();

@@ -38,7 +38,7 @@ impl Source {
     }
 
     /// Files, and what they are called.
-    pub(crate) fn files(files: &[PathBuf]) -> Self {
+    fn files(files: &[PathBuf]) -> Self {
         Self::Files(Self::inputs(files), RECORD_BYTES_MAX_DEFAULT)
     }
 
