@@ -5,6 +5,8 @@
 
 pub mod limits;
 
+pub mod whom;
+
 pub mod event;
 
 pub mod identity;

@@ -160,7 +160,7 @@ impl Guard {
     /// Takes a command as it is published.
     pub fn command(&mut self, json: &[u8], now: EventTime) {
         match read_command(json) {
-            Some(command) if matches!(command.subject, SubjectKey::Stop { .. }) => {
+            Some(command) if matches!(command.subject, SubjectKey::Stop(_)) => {
                 let key = command.subject.row_key();
                 self.stops.command(&key, command, now);
             }

@@ -1,62 +1,41 @@
 //! What an operator asks for, as the event that goes into the log: `stop`, `release` and `answer`, from the command line, over HTTP and by
 //! links alike.
 
-use loopwarden_core::event::{EventTime, Judged, StopScope};
+use loopwarden_core::event::{EventTime, Judged};
 use loopwarden_core::identity::{base32, hash_parts};
-use loopwarden_core::{engine::SubjectKey, limits::STOP_MS_MAX};
+use loopwarden_core::limits::STOP_MS_MAX;
+use loopwarden_core::whom::{Kind, Whom};
 use serde_json::{Value, json};
 
-/// Whom an operator means, within a tenant or beyond.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
-    pub(crate) scope: StopScope,
-    /// None: of no tenant, or all of them.
-    pub(crate) tenant: Option<String>,
-    /// Of the session, agent, tree or swarm; of a wider scope empty.
-    pub(crate) name: String,
+/// The event that stops them until a time.
+pub(crate) fn stop(whom: &Whom, act: &Act<'_>, until: EventTime, fails_closed: bool) -> Value {
+    let fail = fails_closed.then(|| json!("closed"));
+    event("stop", whom, act, [("until", Some(json!(until.to_rfc3339()))), ("fail", fail)])
 }
 
-impl Target {
-    /// As state and rows have it.
-    pub(crate) fn subject(&self) -> SubjectKey {
-        SubjectKey::stop(self.scope, self.tenant.as_deref().unwrap_or_default(), &self.name)
-    }
+/// The event that lets them go on.
+pub(crate) fn release(whom: &Whom, act: &Act<'_>) -> Value {
+    event("release", whom, act, [])
+}
 
-    /// Key of the record, which leads to one partition.
-    pub(crate) fn record_key(&self) -> &str {
-        self.scope.record_key(self.tenant.as_deref().unwrap_or_default(), &self.name)
-    }
-
-    /// The event that stops them until a time.
-    pub(crate) fn stop(&self, act: &Act<'_>, until: EventTime, fails_closed: bool) -> Value {
-        let fail = fails_closed.then(|| json!("closed"));
-        self.event("stop", act, [("until", Some(json!(until.to_rfc3339()))), ("fail", fail)])
-    }
-
-    /// The event that lets them go on.
-    pub(crate) fn release(&self, act: &Act<'_>) -> Value {
-        self.event("release", act, [])
-    }
-
-    fn event<const N: usize>(&self, kind: &str, act: &Act<'_>, more: [(&str, Option<Value>); N]) -> Value {
-        let named = |scope| (self.scope == scope).then_some(&self.name);
-        let fields = [
-            ("id", Some(json!(act.id))),
-            ("kind", Some(json!(kind))),
-            ("scope", Some(json!(self.scope.as_str()))),
-            // Every event has one; of a stop it is what its records are keyed by.
-            ("session_id", Some(json!(self.record_key()))),
-            ("time", Some(json!(act.at.to_rfc3339()))),
-            ("tenant", self.tenant.as_ref().map(|tenant| json!(tenant))),
-            ("swarm_id", named(StopScope::Swarm).map(|name| json!(name))),
-            ("agent", named(StopScope::Agent).map(|name| json!({ "id": name }))),
-            ("agent", named(StopScope::Tree).map(|name| json!({ "root_id": name }))),
-            ("reason", act.reason.map(|reason| json!(reason))),
-            ("labels", act.actor.map(|actor| json!({ "actor": actor }))),
-        ];
-        let fields = fields.into_iter().chain(more);
-        Value::Object(fields.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
-    }
+fn event<const N: usize>(what: &str, whom: &Whom, act: &Act<'_>, more: [(&str, Option<Value>); N]) -> Value {
+    let named = |kind| (whom.kind == kind).then_some(&whom.name);
+    let fields = [
+        ("id", Some(json!(act.id))),
+        ("kind", Some(json!(what))),
+        ("scope", Some(json!(whom.kind.as_str()))),
+        // Every event has one; of a stop it is what its records are keyed by.
+        ("session_id", Some(json!(whom.record_key()))),
+        ("time", Some(json!(act.at.to_rfc3339()))),
+        ("tenant", Some(&whom.tenant).filter(|tenant| !tenant.is_empty()).map(|tenant| json!(tenant))),
+        ("swarm_id", named(Kind::Swarm).map(|name| json!(name))),
+        ("agent", named(Kind::Agent).map(|name| json!({ "id": name }))),
+        ("agent", named(Kind::Tree).map(|name| json!({ "root_id": name }))),
+        ("reason", act.reason.map(|reason| json!(reason))),
+        ("labels", act.actor.map(|actor| json!({ "actor": actor }))),
+    ];
+    let fields = fields.into_iter().chain(more);
+    Value::Object(fields.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
 }
 
 /// A loop of an agent, as its commands name it.
@@ -146,14 +125,12 @@ mod tests {
     fn an_event_of_each_scope_is_one_and_goes_to_its_own_key() {
         use loopwarden_core::event::{RecordMeta, decode};
         let act = Act { id: "a", at: EventTime(5), actor: Some("alice"), reason: Some("runaway") };
-        for (scope, key) in StopScope::LIST.into_iter().zip(["n", "n", "n", "n", "t", "*"]) {
-            let name = if scope <= StopScope::Swarm { "n" } else { "" };
-            let tenant = (scope != StopScope::All).then(|| "t".to_owned());
-            let target = Target { scope, tenant, name: name.to_owned() };
-            for event in [target.stop(&act, EventTime(9), true), target.release(&act)] {
+        for (kind, key) in Kind::stopped().zip(["n", "n", "n", "n", "t", "*"]) {
+            let whom = Whom::new(if kind.is_in_tenant() { "t" } else { "" }, kind, "n");
+            for event in [stop(&whom, &act, EventTime(9), true), release(&whom, &act)] {
                 let bytes = event.to_string().into_bytes();
                 let read = decode(Some(&bytes), &RecordMeta::without_place(EventTime(5), 4_096)).unwrap();
-                assert_eq!((SubjectKey::of_event(&read), &*read.session_id), (target.subject(), key));
+                assert_eq!((read.stopped(), &*read.session_id), (Some(whom.clone()), key));
             }
         }
     }

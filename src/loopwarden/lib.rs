@@ -4,7 +4,7 @@
 
 pub mod docs;
 
-pub use loopwarden_core::{detect, engine, event, identity, limits, policy};
+pub use loopwarden_core::{detect, engine, event, identity, limits, policy, whom};
 pub use loopwarden_lab::report;
 pub use loopwarden_lane as task;
 pub use loopwarden_log::clock;

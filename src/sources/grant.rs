@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use loopwarden_core::event::{ACTOR, Event, Reason, RecordMeta, Rejected, StopScope, decode, json};
+use loopwarden_core::event::{ACTOR, Event, Reason, RecordMeta, Rejected, decode, json};
 use loopwarden_core::limits::LABELS_MAX;
+use loopwarden_core::whom::Kind;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
@@ -96,7 +97,7 @@ impl Grant {
             return Err(Rejected::at(Reason::NotPermitted, "kind"));
         }
         // What is about everybody names no tenant, and is for whoever may act for all of them.
-        if event.kind.stop_scope() == Some(StopScope::All) && !self.tenants.are_all() {
+        if event.kind.stop_scope() == Some(Kind::All) && !self.tenants.are_all() {
             return Err(Rejected::at(Reason::ForeignTenant, "scope"));
         }
         let tenant = match (&event.tenant, self.tenants.single()) {

@@ -4,9 +4,8 @@
 
 use std::borrow::Cow;
 
-use loopwarden_core::engine::{
-    Group, GroupKind, SEPARATOR, SpawnedWindow, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, UsedWindow, joined,
-};
+use loopwarden_core::engine::{SEPARATOR, SpawnedWindow, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, UsedWindow, joined};
+use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_core::{event::EventTime, identity::Hash128, policy::Per};
 use serde::{Deserialize, Serialize};
 
@@ -129,8 +128,8 @@ const TREE: &str = "tree";
 /// its windows, kind and name of the group. A tree's has four: tenant, nothing, `tree`, name.
 pub fn report_key(key: &SwarmCallKey) -> Vec<u8> {
     let (tenant, swarm_id, fingerprint) = match key {
-        SwarmCallKey::Budget { tenant, budget, per, group } => {
-            return joined(&[tenant, budget, per.as_str(), group.kind.as_str(), &group.name]).into_bytes();
+        SwarmCallKey::Budget { budget, per, whom, .. } => {
+            return joined(&[&whom.tenant, budget, per.as_str(), whom.kind.as_str(), &whom.name]).into_bytes();
         }
         SwarmCallKey::Tree { tenant, tree } => return joined(&[tenant, "", TREE, tree]).into_bytes(),
         SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => (tenant, swarm_id.as_str(), fingerprint),
@@ -171,8 +170,8 @@ pub fn parse_report_key(key: &[u8]) -> Option<SwarmCallKey> {
         if part(group).is_some() {
             return None;
         }
-        let group = Group::new(GroupKind::from_name(kind)?, group);
-        return Some(SwarmCallKey::Budget { tenant, budget: name.to_owned(), per: Per::from_name(third)?, group });
+        let whom = Whom::new(&tenant, Kind::from_name(kind).filter(|kind| kind.is_in_tenant())?, group);
+        return Some(SwarmCallKey::Budget { tenant, budget: name.to_owned(), per: Per::from_name(third)?, whom });
     }
     let fingerprint = Hash128::from_hex(rest)?;
     Some(if name.is_empty() {
@@ -328,7 +327,7 @@ mod tests {
             tenant: tenant.clone(),
             budget: "b".to_owned(),
             per: Per::Day,
-            group: Group::label("team", "a").unwrap(),
+            whom: Whom::label(&tenant, "team", "a").unwrap(),
         };
         assert_eq!(report_key(&budget), b"t\x1fb\x1fday\x1flabel\x1fteam=a");
         for hostile in [&b"t\x1fb\x1fyear\x1flabel\x1fx"[..], b"t\x1fb\x1fday\x1fgalaxy\x1fx", b"t\x1fb\x1fday\x1flabel\x1fx\x1f"]

@@ -50,7 +50,8 @@ mod tests {
     use loopwarden_core::engine::{
         Action, Advice, Board, CommandId, OperatorStop, PlacedBy, Placement, Scope, ScopeKind, Verdict,
     };
-    use loopwarden_core::{event::StopScope, identity::Hash64};
+    use loopwarden_core::identity::Hash64;
+    use loopwarden_core::whom::{Kind, Whom};
 
     use super::*;
 
@@ -84,8 +85,8 @@ mod tests {
             &[14, 198, 1],
         ];
         assert_eq!(encode(&state).unwrap(), bytes.concat());
-        for scope in StopScope::LIST {
-            let subject = SubjectKey::stop(scope, "acme", "name");
+        for kind in Kind::stopped() {
+            let subject = SubjectKey::Stop(Whom::new("acme", kind, "name"));
             assert_eq!(subject_of(&key(&subject).bytes), Some(subject));
         }
         for other in [&b"stop"[..], b"stop\x1fa\x1fplanet\x1f", b"agent\x1f\x1fs\x1fa", b"\xff"] {

@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use loopwarden::config::policy::load_with_overrides;
-use loopwarden::engine::{Group, GroupKind, SwarmCallKey, SwarmReport, UsedWindow};
+use loopwarden::engine::{SwarmCallKey, SwarmReport, UsedWindow};
 use loopwarden::event::{EventTime, Stage, partition_of};
 use loopwarden::policy::{Per, Policy, Used};
 use loopwarden::store::report::{SwarmRecord, report_key};
 use loopwarden::store::{KeyFamily, StateStore, swarm};
 use loopwarden::task::{CommitTrigger, LaneSettings, Order};
+use loopwarden::whom::{Kind, Whom};
 use loopwarden_guard::{Check, Client, Decision, Guard, Knowledge, Options, Source};
 use loopwarden_sim::{Faults, MemoryTopic};
 use serde_json::value::RawValue;
@@ -448,8 +449,8 @@ fn counters(world: &TestWorld) -> [u64; 3] {
 
 /// Puts what a group used into `swarm-counts`, as a lane would.
 fn used(world: &TestWorld, tenant: &str, agent: &str, used: Used) {
-    let group = Group::new(GroupKind::Agent, agent);
-    let key = report_key(&SwarmCallKey::Budget { tenant: tenant.to_owned(), budget: "b0".to_owned(), per: Per::Day, group });
+    let whom = Whom::new(tenant, Kind::Agent, agent);
+    let key = report_key(&SwarmCallKey::Budget { tenant: tenant.to_owned(), budget: "b0".to_owned(), per: Per::Day, whom });
     let start = Per::Day.window_of(used.last);
     let report = SwarmRecord::Report(SwarmReport::of_use(used.last, UsedWindow { start: Some(start), used }));
     world.broker.append(swarm_task(0), Some(&key), Some(&report.encode().unwrap()), used.last.0);

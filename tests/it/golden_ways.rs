@@ -176,7 +176,7 @@ fn stepped(case: &Case) -> (BTreeMap<String, Vec<String>>, BTreeSet<String>) {
         let id = base32(&command.id.0);
         match &command.subject {
             SubjectKey::Agent { session_id, .. } => sessions.entry(session_id.clone()).or_default().push(id),
-            SubjectKey::Swarm { .. } | SubjectKey::Fleet { .. } | SubjectKey::Group { .. } | SubjectKey::Stop { .. } => {
+            SubjectKey::Swarm { .. } | SubjectKey::Fleet { .. } | SubjectKey::Group { .. } | SubjectKey::Stop(_) => {
                 swarm.insert(id);
             }
         }

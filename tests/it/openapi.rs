@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use jsonschema::Validator;
 use loopwarden::http::routes::{Group, ROUTES, Route};
-use loopwarden_core::event::{EventTime, StopScope};
+use loopwarden_core::{event::EventTime, whom::Kind};
 use loopwarden_guard::{Answer, Check};
 use loopwarden_sources::Sessions;
 use loopwarden_sources::cloudevents::{self, Transport};
@@ -109,15 +109,8 @@ fn a_stop_of_the_page_names_whom_its_scope_needs_and_the_end() {
     for example in post.as_object().expect("examples").values() {
         assert!(stop.is_valid(&example["value"]), "{example}");
     }
-    for scope in StopScope::LIST {
-        let name = match scope {
-            StopScope::Session => "session_id",
-            StopScope::Agent => "agent_id",
-            StopScope::Tree => "root_id",
-            StopScope::Swarm => "swarm_id",
-            StopScope::Tenant => "tenant",
-            StopScope::All => "reason",
-        };
+    for scope in Kind::stopped() {
+        let name = scope.field().unwrap_or(if scope == Kind::Tenant { "tenant" } else { "reason" });
         let good = json!({ "scope": scope.as_str(), name: "n", "reason": "r", "for": "7d", "fail": "closed", "id": "i", "dry_run": false });
         assert!(stop.is_valid(&good), "{good}");
         for field in [name, "reason", "for", "scope"] {

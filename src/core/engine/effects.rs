@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::detect::{Brief, Finding, Flags, Measured, Step};
 use crate::engine::publishing::command::{Command, IdentityRecipe};
-use crate::engine::subject::{Group, GroupKind, SubjectKey};
+use crate::engine::subject::SubjectKey;
 use crate::engine::{cost::Spending, marks::Mark, timer::TimerChange, watched::WatchedAgent};
 use crate::event::{Ack, EventTime};
 use crate::identity::Hash128;
 use crate::policy::{Detector, Per, Policy, Used};
+use crate::whom::{Kind, Whom};
 
 /// Effects of one input. Reused from input to input: [`Effects::clear`] keeps the allocations.
 #[derive(Debug, Default)]
@@ -184,7 +185,7 @@ pub enum SwarmCallKey {
         tenant: String,
         budget: String,
         per: Per,
-        group: Group,
+        whom: Whom,
     },
     /// `tree`: a root and all that it started.
     Tree {
@@ -201,11 +202,9 @@ impl SwarmCallKey {
         match self.clone() {
             Self::Swarm { tenant, swarm_id, fingerprint } => SubjectKey::Swarm { tenant, swarm_id, fingerprint },
             Self::Fleet { tenant, fingerprint } => SubjectKey::Fleet { tenant, fingerprint },
-            Self::Budget { tenant, budget, per, group } => {
-                SubjectKey::Group { tenant, group, by: format!("budget/{budget}/{}", per.as_str()) }
-            }
+            Self::Budget { budget, per, whom, .. } => SubjectKey::Group { whom, by: format!("budget/{budget}/{}", per.as_str()) },
             Self::Tree { tenant, tree } => {
-                SubjectKey::Group { tenant, group: Group::new(GroupKind::Tree, tree), by: "tree".to_owned() }
+                SubjectKey::Group { whom: Whom::new(&tenant, Kind::Tree, &tree), by: "tree".to_owned() }
             }
         }
     }

@@ -53,12 +53,12 @@ pub use publishing::board::{Board, OperatorStop, PlacedBy, Verdict, Verdicts};
 pub use publishing::command::*;
 pub use session::{Head, PendingNudge, Session};
 pub use stop::{StopEffects, StopState};
-pub use subject::{Group, GroupKind, SEPARATOR, SubjectKey, joined};
+pub use subject::{SEPARATOR, SubjectKey, joined};
 pub use swarm::{
     Contribution, Pane, Panes, Period, SeenBrief, Spawned, SpawnedWindow, SwarmCounter, SwarmEngine, SwarmEntry, SwarmInput,
     SwarmReport, SwarmSums, UsedWindow,
 };
 pub use timer::{TimerChange, TimerKind, TimerTable};
-pub use tree::{Tree, trees_of};
+pub use tree::Tree;
 pub use watched::{Watch, WatchedAgent};
 pub use watching::{ArmSums, Moments, TrialSums, WentOn};

@@ -7,11 +7,12 @@ use crate::engine::cost::{OpenCost, OpenCosts};
 use crate::engine::deciding::episode::{Episode, Track};
 use crate::engine::publishing::board::{Board, Verdict};
 use crate::engine::timer::TimerTable;
-use crate::engine::tree::{Tree, trees_of};
-use crate::engine::{exemptions::Exemptions, watched::WatchedAgent};
+use crate::engine::tree::Tree;
+use crate::engine::{exemptions::Exemptions, subject::SubjectKey, watched::WatchedAgent};
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128, Sketch, hash_text};
 use crate::policy::Detector;
+use crate::whom::Who;
 
 /// Everything of a session but its steps. Small: it is written at every commit that touches the session.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -90,11 +91,12 @@ impl Head {
         }
     }
 
-    /// Whether what binds a tree of this name binds the agent whose head it is.
+    /// The agent whose head it is, as far as its session knows it; none where the subject is no agent.
     #[must_use]
-    pub fn is_in_tree(&self, session_id: &str, agent_id: &str, name: &str) -> bool {
-        let tree = self.tree.as_ref().map_or(session_id, |tree| &*tree.name);
-        trees_of(tree, agent_id).any(|tree| tree == name)
+    pub fn who<'a>(&'a self, of: &'a SubjectKey) -> Option<Who<'a>> {
+        let SubjectKey::Agent { tenant, session_id, agent_id } = of else { return None };
+        let tree = self.tree.as_ref().map(|tree| &*tree.name);
+        Some(Who { tenant, session_id, agent_id, swarm_id: &self.swarm_id, tree, labels: None })
     }
 
     /// Whether an event that is no call was among the last ones: a `reset` that has been here changes nothing any more.

@@ -6,9 +6,10 @@ use crate::detect::Advice;
 use crate::engine::publishing::board::{Board, OperatorStop, PlacedBy, Verdict};
 use crate::engine::publishing::command::{Action, Command, Fact, Origin, ReasonCode, Scope, ScopeKind};
 use crate::engine::{input::SourcePosition, subject::SubjectKey};
-use crate::event::{ACTOR, Event, EventKind, EventTime, Stop, StopScope};
+use crate::event::{ACTOR, Event, EventKind, EventTime, Stop};
 use crate::identity::hash_text;
 use crate::limits::STOP_REMEMBERED_MS;
+use crate::whom::Kind;
 
 /// The rung of the ladder that refuses all calls and ends the turn.
 const LEVEL: u8 = 4;
@@ -143,7 +144,7 @@ fn message(reason: &str, until: EventTime) -> String {
 
 /// Whom the command of an event binds.
 fn scope_of(event: &Event<'_>) -> Scope {
-    let kind = ScopeKind::of_stop(event.kind.stop_scope().unwrap_or(StopScope::Session));
+    let kind = ScopeKind::of_stop(event.kind.stop_scope().unwrap_or(Kind::Session));
     Scope { kind, tool: None, tools: Vec::new(), fingerprint: None, only: Vec::new() }
 }
 

@@ -45,10 +45,3 @@ fn depth(event: &Event<'_>) -> u32 {
         }
     }
 }
-
-/// Trees whose verdicts and stops bind an agent: its own, by the name that [`Event::tree`] has, and that of the agents that it started, who
-/// name it as their parent.
-pub fn trees_of<'a>(tree: &'a str, agent_id: &'a str) -> impl Iterator<Item = &'a str> {
-    let own = (agent_id != MAIN_AGENT && agent_id != tree).then_some(agent_id);
-    std::iter::once(tree).chain(own)
-}

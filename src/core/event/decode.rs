@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use crate::event::{
     Ack, Call, CallResult, Content, Event, EventKind, EventTime, MAIN_AGENT, Message, Outcome, Reason, Record, RecordMeta,
-    Rejected, ResetScope, Role, StopScope, answer, field, json, part, stop,
+    Rejected, ResetScope, Role, answer, field, json, part, stop,
 };
 use crate::event::{field::Cuts, wire::Wire};
 use crate::limits::{DESCRIPTION_CHARS_MAX, FUTURE_MS_MAX, STATE_CHARS_MAX, TEXT_CHARS_MAX};
+use crate::whom::Kind;
 
 /// What `kind` may say.
 pub(crate) const KINDS: [&str; 12] = [
@@ -264,7 +265,7 @@ pub fn allowed(rejected: &Rejected) -> Option<String> {
         (Reason::BadValue, "/scope") => {
             return Some(format!("one of {}; of a stop or release also tree, tenant or all", names(&SCOPES).join(", ")));
         }
-        (Reason::MissingField, "/scope") => StopScope::LIST.map(StopScope::as_str).to_vec(),
+        (Reason::MissingField, "/scope") => Kind::stopped().map(Kind::as_str).collect(),
         (Reason::BadValue, "/fail") => vec!["open", "closed"],
         (Reason::BadValue, "/until") => {
             return Some("a time of RFC 3339, at most seven days ahead; of an answer thirty".to_owned());

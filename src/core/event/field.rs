@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::event::wire::Raw;
 use crate::event::{Content, EventTime, MessageText, Reason, RecordMeta, Rejected, json};
 use crate::limits::NAME_CHARS_MAX;
+use crate::whom::is_name;
 
 /// The latest `time` in Unix milliseconds: the last moment of the year 9999.
 const TIME_MS_MAX: i64 = 253_402_300_799_999;
@@ -46,13 +47,6 @@ pub(super) fn name_of<'a>(source: &'a str, name: &str) -> Result<Cow<'a, str>, R
 /// A name that must be one.
 pub(super) fn checked_name<'a>(text: Cow<'a, str>, name: &str) -> Result<Cow<'a, str>, Rejected> {
     if is_name(&text) { Ok(text) } else { Err(Rejected::at(Reason::BadValue, name)) }
-}
-
-/// Whether an event may have this name: a session, agent, swarm or tenant, an id. 1 to [`NAME_CHARS_MAX`] characters, none of them a control
-/// character.
-#[must_use]
-pub fn is_name(text: &str) -> bool {
-    !text.is_empty() && char_count_within(text, NAME_CHARS_MAX) && !json::has_control(text)
 }
 
 /// Whether a letter is not seen, breaks a line or turns the direction of a text: people are shown none of them, wherever a name comes from.

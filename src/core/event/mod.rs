@@ -25,15 +25,18 @@ pub use answer::{Answer, Judged};
 pub use content::{Content, View};
 pub(crate) use decode::KINDS;
 pub use decode::{allowed, decode};
-pub use field::{is_name, is_unseen};
+pub use field::is_unseen;
 pub use partition::{murmur2, partition_of};
 pub use record::{Header, NextOffset, Record, RecordMeta, RecordOffset, TopicPartition};
 pub use rejected::{Reason, Rejected};
 pub use sound::fields_while;
-pub use stop::{ACTOR, Release, Stop, StopScope};
+pub use stop::{ACTOR, Release, Stop};
 pub use task::{Stage, TaskId};
 pub use time::EventTime;
 pub use wire::SCHEMA_VERSION;
+
+use crate::whom::{Kind, Who, Whom};
+pub use crate::whom::{MAIN_AGENT, is_name};
 
 /// One tool-call event, borrowed from its record.
 #[derive(Debug, Clone)]
@@ -113,15 +116,31 @@ pub enum EventKind<'a> {
     Answer(Answer<'a>),
 }
 
-/// The agent of a session that names none.
-pub const MAIN_AGENT: &str = "main";
-
 impl Event<'_> {
+    /// Its agent, by all that the event shows of it.
+    #[must_use]
+    pub fn who(&self) -> Who<'_> {
+        let parent = || self.parent_id.as_deref().filter(|parent| *parent != MAIN_AGENT);
+        Who {
+            tenant: self.tenant.as_deref().unwrap_or_default(),
+            session_id: &self.session_id,
+            agent_id: &self.agent_id,
+            swarm_id: self.swarm_id.as_deref().unwrap_or_default(),
+            tree: self.root_id.as_deref().or_else(parent),
+            labels: Some(&self.labels),
+        }
+    }
+
+    /// Those that a stop, or its release, is about.
+    #[must_use]
+    pub fn stopped(&self) -> Option<Whom> {
+        Some(Whom::new(self.tenant.as_deref().unwrap_or_default(), self.kind.stop_scope()?, &self.session_id))
+    }
+
     /// The tree of its agent, as far as it is named: the root, or else the agent that started it. Without either the session is its own tree.
     #[must_use]
     pub fn tree(&self) -> &str {
-        let parent = || self.parent_id.as_deref().filter(|parent| *parent != MAIN_AGENT);
-        self.root_id.as_deref().or_else(parent).unwrap_or(&self.session_id)
+        self.who().tree.unwrap_or(&self.session_id)
     }
 
     /// The call that it is about, where it names one.
@@ -148,9 +167,9 @@ impl EventKind<'_> {
         matches!(self, Self::Reset(_) | Self::Stop(_) | Self::Release(_) | Self::Answer(_))
     }
 
-    /// Whom a stop, or its release, is about.
+    /// By what a stop, or its release, names those that it is about.
     #[must_use]
-    pub const fn stop_scope(&self) -> Option<StopScope> {
+    pub const fn stop_scope(&self) -> Option<Kind> {
         match self {
             Self::Stop(stop) => Some(stop.scope),
             Self::Release(release) => Some(release.scope),

@@ -4,7 +4,8 @@
 
 use crate::event::EventTime;
 use crate::limits::{BUDGETS_MAX, COST_USD_MAX, LABEL_KEY_CHARS_MAX, POLICY_MS_MAX};
-use crate::setting::{Key, Kind, MODE, Mode, Table, one_of};
+use crate::setting::{Key, Kind as _, MODE, Mode, Table, one_of};
+use crate::whom::{Kind, Who, Whom};
 
 /// The largest limit of calls or tokens: sums of some of them stay exact.
 const LIMIT_MAX: i64 = 1_000_000_000_000_000;
@@ -14,6 +15,9 @@ const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 /// The first Monday of Unix time.
 const MONDAY_MS: i64 = 4 * DAY_MS;
+
+/// Kinds that a budget has by their word alone.
+const KINDS: [Kind; 4] = [Kind::Agent, Kind::Tree, Kind::Swarm, Kind::Tenant];
 
 /// How long a window is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -71,33 +75,6 @@ impl Per {
             Self::Session | Self::Tree => EventTime(0),
             Self::Week => EventTime(time.0.saturating_sub(time.0.saturating_sub(MONDAY_MS).rem_euclid(7 * DAY_MS))),
             _ => EventTime(time.0.saturating_sub(time.0.rem_euclid(self.window_ms()))),
-        }
-    }
-}
-
-/// Whom a budget adds up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BudgetScope {
-    /// An agent id, over all sessions of its tenant.
-    Agent,
-    Swarm,
-    Tenant,
-    /// A tree of agents, by the name of its root.
-    Tree,
-    /// Events with this label, for each of its values.
-    Label(String),
-}
-
-impl BudgetScope {
-    /// The word of a policy.
-    #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Swarm => "swarm",
-            Self::Tenant => "tenant",
-            Self::Tree => "tree",
-            Self::Label(_) => "label",
         }
     }
 }
@@ -208,7 +185,10 @@ impl BudgetStep {
 #[derive(Debug, Clone)]
 pub struct Budget {
     pub name: String,
-    pub scope: BudgetScope,
+    /// By what it tells agents apart: agent, tree, swarm, tenant or label.
+    kind: Kind,
+    /// Key of the label, where that is the kind; else empty.
+    label: String,
     /// Exact names, and beginnings of names that end in `*`, of whom it adds up.
     names: Vec<String>,
     pub per: Per,
@@ -228,6 +208,49 @@ pub struct Reached {
 }
 
 impl Budget {
+    /// Those whose use it adds up with that of an agent; none where it does not cover it.
+    #[must_use]
+    pub fn whom(&self, who: &Who<'_>) -> Option<Whom> {
+        let named = |kind: Kind, name: &str| Some(Whom::new(who.tenant, kind, name));
+        let whole = match self.kind {
+            Kind::Label => match who.labels {
+                Some(labels) => {
+                    let value = labels.iter().find_map(|(key, value)| (*key == self.label).then_some(value))?;
+                    Whom::label(who.tenant, &self.label, value).filter(|_| self.covers(value))
+                }
+                // A sum of the session or of its tree needs no value of the label.
+                None => None,
+            },
+            kind => {
+                let name = who.own(kind)?;
+                let is_covered = self.covers(if kind == Kind::Tenant { who.tenant } else { name });
+                named(kind, name).filter(|_| is_covered)
+            }
+        };
+        let is_covered = whole.is_some() || (self.kind == Kind::Label && who.labels.is_none());
+        match self.per {
+            Per::Session => named(Kind::Session, who.session_id).filter(|_| is_covered),
+            Per::Tree => who.tree.filter(|_| is_covered).and_then(|tree| named(Kind::Tree, tree)),
+            Per::Minute | Per::Hour | Per::Day | Per::Week => whole,
+        }
+    }
+
+    /// Whether it is still a budget of these: its kind and its names may have changed since their use was added up.
+    #[must_use]
+    pub fn is_of(&self, whom: &Whom) -> bool {
+        if self.kind == whom.kind {
+            let name = match whom.kind {
+                Kind::Tenant => Some(&*whom.tenant),
+                Kind::Label => whom.name.strip_prefix(&self.label).and_then(|rest| rest.strip_prefix('=')),
+                _ => Some(&*whom.name),
+            };
+            return name.is_some_and(|name| self.covers(name));
+        }
+        // Which sessions or trees of a swarm or a label have it is decided where they are.
+        let is_each = matches!((self.per, whom.kind), (Per::Session, Kind::Session) | (Per::Tree, Kind::Tree));
+        is_each && (self.kind != Kind::Tenant || self.covers(&whom.tenant))
+    }
+
     /// Whether it adds up who has this name: that of the agent, tree, swarm or tenant, or the value of the label.
     #[must_use]
     pub fn covers(&self, name: &str) -> bool {
@@ -326,9 +349,9 @@ fn budget(table: &mut Table<'_>) -> Budget {
     // It is a part of keys between slashes.
     table.check.rule(&path, !name.contains('/'), || format!("{path} holds {name:?}, but must hold no /"));
     let per = table.optional("per").map_or(Per::Day, |mut key| one_of(&Per::WORDS).read(&mut key));
-    let scope = scope(&mut table.key("scope"));
+    let (kind, label) = scope(&mut table.key("scope"));
     let path = table.path("scope");
-    table.check.rule(&path, scope != BudgetScope::Agent || per != Per::Session, || {
+    table.check.rule(&path, kind != Kind::Agent || per != Per::Session, || {
         format!("{path} is agent and per is session, but that is the detector budget: set detectors.budget")
     });
     let names = table.optional("names").map_or_else(|| vec!["*".to_owned()], names);
@@ -345,17 +368,14 @@ fn budget(table: &mut Table<'_>) -> Budget {
     let (calls, tokens, wall_ms) = (count("calls", LIMIT_MAX), count("tokens", LIMIT_MAX), count("wall_ms", POLICY_MS_MAX));
     let agents = count("agents", LIMIT_MAX);
     let cost_micro_usd = table.optional("cost_usd").map_or(0, cost);
-    Budget { name, scope, names, per, mode, limits: [calls, tokens, cost_micro_usd, wall_ms, agents], shares }
+    Budget { name, kind, label, names, per, mode, limits: [calls, tokens, cost_micro_usd, wall_ms, agents], shares }
 }
 
-fn scope(key: &mut Key<'_>) -> BudgetScope {
+/// The kind of those that a budget is of, and the key of their label.
+fn scope(key: &mut Key<'_>) -> (Kind, String) {
     let text = key.text();
-    match text {
-        "agent" => return BudgetScope::Agent,
-        "swarm" => return BudgetScope::Swarm,
-        "tenant" => return BudgetScope::Tenant,
-        "tree" => return BudgetScope::Tree,
-        _ => {}
+    if let Some(kind) = Kind::from_name(text).filter(|kind| KINDS.contains(kind)) {
+        return (kind, String::new());
     }
     let is_key = |label: &&str| !label.is_empty() && label.chars().count() <= LABEL_KEY_CHARS_MAX && !label.contains('=');
     let label = text.strip_prefix("label:").filter(is_key);
@@ -363,7 +383,7 @@ fn scope(key: &mut Key<'_>) -> BudgetScope {
     key.check.rule(path, label.is_some(), || {
         format!("{path} is {text:?}, but must be one of: agent, tree, swarm, tenant, label:KEY with a key of 1 to {LABEL_KEY_CHARS_MAX} characters and no =")
     });
-    BudgetScope::Label(label.unwrap_or_default().to_owned())
+    (Kind::Label, label.unwrap_or_default().to_owned())
 }
 
 /// Exact names, and beginnings that end in `*`; the empty one is who has none.

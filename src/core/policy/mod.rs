@@ -8,7 +8,7 @@ mod tenants;
 mod trial;
 pub mod validate;
 
-pub use budgets::{Budget, BudgetScope, BudgetStep, Budgets, Per, Quantity, Reached, Used};
+pub use budgets::{Budget, BudgetStep, Budgets, Per, Quantity, Reached, Used};
 pub use prices::Prices;
 pub use profile::{PROFILES, Profile};
 pub use tenants::TenantLimits;

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{self, Board, Placement, SubjectKey};
-use crate::event::{EventTime, StopScope};
+use crate::event::EventTime;
 use crate::identity::base32;
-use crate::wire::scope::{GroupName, Scope};
+use crate::whom::Kind;
+use crate::wire::scope::{BY_STOP, GroupName, Scope};
 use crate::wire::{Text, VERSION, time, to_json};
 
 /// A state row. What only people read of it is not read back.
@@ -127,21 +128,21 @@ impl<'a> Subject<'a> {
             SubjectKey::Fleet { tenant, fingerprint } => {
                 Self { kind: "fleet", tenant, fingerprint: Some(fingerprint.to_string()), ..Self::default() }
             }
-            SubjectKey::Stop { tenant, scope, name } => {
-                let named = |of: StopScope| (*scope == of).then_some(name.as_str());
+            SubjectKey::Stop(whom) => {
+                let named = |of: Kind| (whom.kind == of).then_some(whom.name.as_str());
                 Self {
                     kind: "stop",
-                    tenant,
-                    session_id: named(StopScope::Session),
-                    swarm_id: named(StopScope::Swarm),
-                    agent_id: named(StopScope::Agent),
-                    group: named(StopScope::Tree).map(GroupName::of_stopped_tree),
-                    scope: Some(scope.as_str()),
+                    tenant: &whom.tenant,
+                    session_id: named(Kind::Session),
+                    swarm_id: named(Kind::Swarm),
+                    agent_id: named(Kind::Agent),
+                    group: named(Kind::Tree).map(|_| GroupName::of(whom, BY_STOP)),
+                    scope: Some(whom.kind.as_str()),
                     ..Self::default()
                 }
             }
-            SubjectKey::Group { tenant, group, by } => {
-                Self { kind: "group", tenant, group: Some(GroupName::of(group, by)), ..Self::default() }
+            SubjectKey::Group { whom, by } => {
+                Self { kind: "group", tenant: &whom.tenant, group: Some(GroupName::of(whom, by)), ..Self::default() }
             }
         }
     }

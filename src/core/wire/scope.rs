@@ -4,8 +4,9 @@ use std::{borrow::Cow, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{self, Group, GroupKind, IdentityRecipe, ScopeKind};
+use crate::engine::{self, IdentityRecipe, ScopeKind};
 use crate::identity::{CallRules, Hash128};
+use crate::whom::{Kind, Whom};
 use crate::wire::{Text, is_empty};
 
 /// `scope` of a command and of a verdict.
@@ -38,7 +39,7 @@ pub struct Scope<'a> {
 /// `group` of a scope, and of the subject of a row.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GroupName<'a> {
-    /// Word of a [`GroupKind`]; one that is not known binds nobody.
+    /// Word of a [`Kind`]; one that is not known binds nobody.
     pub kind: Text<'a>,
     /// Name of the agent, session, swarm or tree, or the label as `key=value`; left out of the whole tenant.
     #[serde(default, skip_serializing_if = "str::is_empty")]
@@ -48,7 +49,7 @@ pub struct GroupName<'a> {
 }
 
 /// An operator binds a group.
-const BY_STOP: &str = "stop";
+pub(super) const BY_STOP: &str = "stop";
 
 /// An agent of `only`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -115,19 +116,15 @@ impl<'a> Scope<'a> {
 }
 
 impl<'a> GroupName<'a> {
-    pub(super) fn of(group: &'a Group, by: &'a str) -> Self {
-        Self { kind: group.kind.as_str().into(), name: Cow::Borrowed(&group.name), by: by.into() }
+    pub(super) fn of(whom: &'a Whom, by: &'a str) -> Self {
+        Self { kind: whom.kind.as_str().into(), name: Cow::Borrowed(&whom.name), by: by.into() }
     }
 
-    /// A tree that an operator stops.
-    pub(super) fn of_stopped_tree(name: &'a str) -> Self {
-        Self { kind: GroupKind::Tree.as_str().into(), name: name.into(), by: BY_STOP.into() }
-    }
-
-    /// The group and who binds it; none where the kind is not known.
+    /// Those of a tenant that it names, and what binds them; none where the kind is not known.
     #[must_use]
-    pub fn read(self) -> Option<(Group, String)> {
-        Some((Group { kind: GroupKind::from_name(&self.kind)?, name: self.name.into_owned() }, self.by.into_owned()))
+    pub fn read(self, tenant: &str) -> Option<(Whom, String)> {
+        let kind = Kind::from_name(&self.kind).filter(|kind| kind.is_in_tenant())?;
+        Some((Whom::new(tenant, kind, &self.name), self.by.into_owned()))
     }
 }
 

@@ -157,7 +157,7 @@ mod tests {
         let mut rows = Rows::default();
         rows.was_not_read(&joined(&["group", "", "agent", "main", "budget/b/day"]));
         let beginning = joined(&["group", "", "agent", "main", ""]);
-        assert_eq!(rows.missing(&Agent::new("", "s", "main", Some("w")), now()), [beginning]);
-        assert_eq!(rows.missing(&Agent::new("", "s", "other", Some("w")), now()), [""; 0]);
+        assert_eq!(rows.missing(&Agent::named("", "s", "main", "w"), now()), [beginning]);
+        assert_eq!(rows.missing(&Agent::named("", "s", "other", "w"), now()), [""; 0]);
     }
 }

@@ -1,6 +1,7 @@
 //! Where the verdicts of a row are looked for: what its key means.
 
-use loopwarden_core::engine::{Group, GroupKind, SEPARATOR, joined};
+use loopwarden_core::engine::{SEPARATOR, SubjectKey, joined};
+use loopwarden_core::whom::{Kind, Whom};
 
 /// Where the verdicts of a subject are looked for.
 pub(crate) enum Owner {
@@ -16,8 +17,8 @@ pub(crate) fn place_of(key: &str) -> Option<Owner> {
         ["swarm", tenant, swarm_id, _] => Some(Owner::Group(joined(&["swarm", tenant, swarm_id]))),
         ["fleet", tenant, _] => Some(Owner::Group(joined(&["fleet", tenant]))),
         ["group", tenant, kind, name, _] => {
-            let kind = GroupKind::from_name(kind)?;
-            Some(Owner::Group(Group::new(kind, name).row_prefix(tenant)))
+            let kind = Kind::from_name(kind).filter(|kind| kind.is_in_tenant())?;
+            Some(Owner::Group(SubjectKey::group_prefix(&Whom::new(tenant, kind, name))))
         }
         _ => None,
     }

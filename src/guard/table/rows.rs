@@ -119,7 +119,7 @@ impl Rows {
     fn groups_of(&self, agent: &Agent) -> Vec<String> {
         // Keys sort by their first part, and what follows the separator sorts above it.
         let has_groups = self.groups.range::<str, _>((Bound::Included("group\u{1f}"), Bound::Excluded("h"))).next().is_some();
-        if has_groups { agent.groups().iter().map(|group| group.row_prefix(&agent.tenant)).collect() } else { Vec::new() }
+        if has_groups { agent.who().all().map(|whom| SubjectKey::group_prefix(&whom)).collect() } else { Vec::new() }
     }
 
     /// Whether a verdict that was found by the history of others is still in force.
@@ -147,7 +147,7 @@ impl Rows {
         let Agent { tenant, session_id, swarm_id, .. } = agent;
         let session = joined(&["agent", tenant, session_id, ""]);
         let swarm = swarm_id.as_ref().map(|swarm_id| joined(&["swarm", tenant, swarm_id, ""]));
-        let groups = agent.groups().into_iter().map(|group| joined(&[&group.row_prefix(tenant), ""]));
+        let groups = agent.who().all().map(|whom| joined(&[&SubjectKey::group_prefix(&whom), ""]));
         let beginnings = [Some(session), swarm, Some(joined(&["fleet", tenant, ""]))].into_iter().flatten().chain(groups);
         beginnings.filter(|beginning| self.lost.may_have(tenant, beginning, now)).collect()
     }
@@ -287,7 +287,7 @@ mod tests {
     }
 
     fn agent(session: &str, agent: &str) -> Agent {
-        Agent::new("", session, agent, Some("w"))
+        Agent::named("", session, agent, "w")
     }
 
     fn ids(verdicts: &[Arc<Verdict>]) -> Vec<&str> {
@@ -363,8 +363,8 @@ mod tests {
         take(&mut rows, &swarm("miss", "b4404e81f177a67db9d08a78ed566b35"));
         let call = Call::new("Bash", &Content::Raw(ARGS));
         assert_eq!(ids(&rows.of_others(&agent("any", "main"), &call, now())), ["hit"]);
-        assert!(rows.of_others(&Agent::new("", "any", "main", None), &call, now()).is_empty(), "in no swarm");
-        assert!(rows.of_others(&Agent::new("t", "any", "main", Some("w")), &call, now()).is_empty(), "another tenant");
+        assert!(rows.of_others(&Agent::named("", "any", "main", ""), &call, now()).is_empty(), "in no swarm");
+        assert!(rows.of_others(&Agent::named("t", "any", "main", "w"), &call, now()).is_empty(), "another tenant");
         assert!(rows.of_others(&agent("any", "main"), &Call::new("Sh", &Content::Raw(ARGS)), now()).is_empty());
 
         let mut only = swarm("hit", "a4404e81f177a67db9d08a78ed566b35");
@@ -377,7 +377,7 @@ mod tests {
         let mut fleet = swarm("fleet", "a4404e81f177a67db9d08a78ed566b35");
         fleet["scope"]["kind"] = "fleet".into();
         take(&mut rows, &fleet);
-        assert_eq!(ids(&rows.of_others(&Agent::new("", "any", "main", None), &call, now())), ["fleet"]);
+        assert_eq!(ids(&rows.of_others(&Agent::named("", "any", "main", ""), &call, now())), ["fleet"]);
         rows.sweep(at("2026-01-01T00:10:00Z"));
         assert_eq!((rows.len(), rows.bytes, rows.groups.len()), (0, 0, 0));
     }
@@ -411,7 +411,7 @@ mod tests {
     }
 
     fn is_held(rows: &Rows, tenant: &str, number: usize) -> bool {
-        !rows.own(&Agent::new(tenant, &format!("s{number}"), "main", None), now()).is_empty()
+        !rows.own(&Agent::named(tenant, &format!("s{number}"), "main", ""), now()).is_empty()
     }
 
     #[test]
@@ -467,11 +467,11 @@ mod tests {
         for number in 0..=SUBJECTS_MAX {
             take(&mut rows, &of_tenant("", number, "block"));
         }
-        let missing = |session: &str| rows.missing(&Agent::new("", session, "main", Some("w")), now());
+        let missing = |session: &str| rows.missing(&Agent::named("", session, "main", "w"), now());
         assert_eq!(missing("s0"), [joined(&["agent", "", "s0", ""])]);
         assert!(missing(&format!("s{SUBJECTS_MAX}")).is_empty() && missing("another").is_empty());
-        assert!(rows.missing(&Agent::new("acme", "s0", "main", None), now()).is_empty());
+        assert!(rows.missing(&Agent::named("acme", "s0", "main", ""), now()).is_empty());
         rows.sweep(now().plus_ms(60_000));
-        assert!(rows.missing(&Agent::new("", "s0", "main", None), now()).is_empty(), "it has ended");
+        assert!(rows.missing(&Agent::named("", "s0", "main", ""), now()).is_empty(), "it has ended");
     }
 }

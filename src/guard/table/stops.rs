@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use loopwarden_core::engine::SubjectKey;
-use loopwarden_core::event::{EventTime, StopScope};
+use loopwarden_core::{engine::SubjectKey, event::EventTime};
 
 use crate::agents::agent::Agent;
 use crate::wire::verdict::{CommandUpdate, RowUpdate, Verdict};
@@ -68,20 +67,7 @@ impl Stops {
         if self.known.is_empty() {
             return Vec::new();
         }
-        let Agent { tenant, session_id, agent_id, swarm_id, .. } = agent;
-        let trees = agent.trees().map(|tree| (StopScope::Tree, tenant.as_str(), tree));
-        let swarm = swarm_id.as_ref().map(|swarm_id| (StopScope::Swarm, tenant.as_str(), swarm_id.as_str()));
-        let of_agent = [
-            (StopScope::Session, tenant.as_str(), session_id.as_str()),
-            (StopScope::Agent, tenant, agent_id),
-            (StopScope::Tenant, tenant, ""),
-            (StopScope::All, "", ""),
-        ];
-        let keys = of_agent
-            .into_iter()
-            .chain(swarm)
-            .chain(trees)
-            .map(|(scope, tenant, name)| SubjectKey::stop(scope, tenant, name).row_key());
+        let keys = agent.who().all().map(|whom| SubjectKey::Stop(whom).row_key());
         let verdicts = keys.filter_map(|key| self.known.get(&key)?.verdict.clone());
         verdicts.filter(|verdict| verdict.expires_at > now).collect()
     }

@@ -4,9 +4,9 @@
 
 use std::borrow::Cow;
 
-use loopwarden_core::engine::{self, Group, GroupKind, IdentityRecipe, Scope, ScopeKind, SubjectKey};
-use loopwarden_core::event::{EventTime, StopScope};
-use loopwarden_core::wire;
+use loopwarden_core::engine::{self, IdentityRecipe, Scope, ScopeKind, SubjectKey};
+use loopwarden_core::whom::{Kind, Whom};
+use loopwarden_core::{event::EventTime, wire};
 
 use crate::wire::answer::Action;
 
@@ -109,20 +109,14 @@ pub(crate) fn read_command(value: &[u8]) -> Option<CommandUpdate> {
     let tenant = command.tenant.map(Cow::into_owned).unwrap_or_default();
     let is_of_operator = engine::is_act_code(&command.reason.code);
     let subject = match scope.kind {
-        kind if is_of_operator => {
-            let (scope, name) = match kind {
-                ScopeKind::Session => (StopScope::Session, command.session_id?.into_owned()),
-                ScopeKind::Agent => (StopScope::Agent, agent_id.clone()?),
-                ScopeKind::Swarm => (StopScope::Swarm, command.swarm_id?.into_owned()),
-                ScopeKind::Fleet => (StopScope::Tenant, String::new()),
-                ScopeKind::All => (StopScope::All, String::new()),
-                ScopeKind::Group => match group?.read()? {
-                    (Group { kind: GroupKind::Tree, name }, _) => (StopScope::Tree, name),
-                    _ => return None,
-                },
-            };
-            SubjectKey::stop(scope, &tenant, &name)
-        }
+        kind if is_of_operator => SubjectKey::Stop(match kind {
+            ScopeKind::Session => Whom::new(&tenant, Kind::Session, &command.session_id?),
+            ScopeKind::Agent => Whom::new(&tenant, Kind::Agent, agent_id.as_ref()?),
+            ScopeKind::Swarm => Whom::new(&tenant, Kind::Swarm, &command.swarm_id?),
+            ScopeKind::Fleet => Whom::new(&tenant, Kind::Tenant, ""),
+            ScopeKind::All => Whom::new(&tenant, Kind::All, ""),
+            ScopeKind::Group => group?.read(&tenant).map(|(whom, _)| whom).filter(|whom| whom.kind == Kind::Tree)?,
+        }),
         ScopeKind::All => return None,
         ScopeKind::Agent | ScopeKind::Session => {
             SubjectKey::Agent { tenant, session_id: command.session_id?.into_owned(), agent_id: agent_id.clone()? }
@@ -132,8 +126,8 @@ pub(crate) fn read_command(value: &[u8]) -> Option<CommandUpdate> {
         }
         ScopeKind::Fleet => SubjectKey::Fleet { tenant, fingerprint: scope.fingerprint.as_ref()?.0 },
         ScopeKind::Group => {
-            let (group, by) = group?.read()?;
-            SubjectKey::Group { tenant, group, by }
+            let (whom, by) = group?.read(&tenant)?;
+            SubjectKey::Group { whom, by }
         }
     };
     let (issued_at, expires_at) = (command.issued_at?, command.expires_at?);

@@ -1,8 +1,9 @@
 //! An operator's `stop` or `release`: one subject of its own, in the task that its record key leads to.
 
 use loopwarden_core::engine::{Board, SourcePosition, StopState, SubjectKey, TimerChange, TimerKind, joined};
-use loopwarden_core::event::{Event, EventKind, EventTime, RecordOffset, StopScope};
+use loopwarden_core::event::{Event, EventKind, EventTime, RecordOffset};
 use loopwarden_core::limits::STOPS_MAX;
+use loopwarden_core::whom::Kind;
 use loopwarden_state::TimerKey;
 
 use crate::stage::context::{Cause, RecordContext, Stop};
@@ -23,7 +24,7 @@ impl RecordContext<'_> {
                 return Ok(());
             }
             // What the operator of one tenant fills is the share of that tenant, and never the place of its own stop as a whole, or of all.
-            let is_narrow = event.kind.stop_scope().is_some_and(|scope| scope < StopScope::Tenant);
+            let is_narrow = event.kind.stop_scope().is_some_and(|scope| scope < Kind::Tenant);
             let prefix = joined(&["stop", event.tenant.as_deref().unwrap_or_default(), ""]);
             if is_narrow && self.task.stops.count(prefix.as_bytes(), STOPS_MAX, &*self.work.store, self.id)? >= STOPS_MAX {
                 self.work.overlay.stats.limit_stops += 1;

@@ -45,7 +45,7 @@ impl Sums {
     pub(crate) fn add_use(&mut self, used: BudgetUse) -> usize {
         // Senders choose the names.
         let names = match &used.key {
-            SwarmCallKey::Budget { tenant, budget, group, .. } => tenant.len() + budget.len() + group.name.len(),
+            SwarmCallKey::Budget { budget, whom, .. } => whom.tenant.len() + budget.len() + whom.name.len(),
             SwarmCallKey::Swarm { .. } | SwarmCallKey::Fleet { .. } | SwarmCallKey::Tree { .. } => 0,
         };
         if self.sums.add_use(used) { SUM_BYTES + names } else { 0 }

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use loopwarden_core::engine::{Action, Head, SEPARATOR, SubjectKey, trees_of};
-use loopwarden_core::event::{EventTime, StopScope, TaskId};
-use loopwarden_core::policy::Detector;
+use loopwarden_core::engine::{Action, Head, SEPARATOR, SubjectKey};
+use loopwarden_core::event::{EventTime, TaskId};
+use loopwarden_core::{policy::Detector, whom::Whom};
 
 /// Sessions that one look goes over: some ten milliseconds.
 pub(crate) const SLICE_MAX: usize = 5_000;
@@ -72,8 +72,8 @@ pub struct Listing {
     pub state: SessionState,
     pub order: SessionOrder,
     pub rows_max: usize,
-    /// Row keys of the stops in force, wherever they are kept.
-    pub stops: BTreeSet<String>,
+    /// Those that operators stop, wherever that is kept.
+    pub stops: BTreeSet<Whom>,
     pub now: EventTime,
 }
 
@@ -92,7 +92,7 @@ pub struct SessionRow {
     /// When the first of what is in force was placed.
     pub loops_since: Option<EventTime>,
     /// The narrowest stop that binds it.
-    pub stop: Option<SubjectKey>,
+    pub stop: Option<Whom>,
     pub has_ended: bool,
     pub seen: EventTime,
 }
@@ -140,19 +140,11 @@ impl Listing {
         }
     }
 
-    fn stop_of(&self, subject: &SubjectKey, head: &Head) -> Option<SubjectKey> {
-        let SubjectKey::Agent { tenant, session_id, agent_id } = subject else { return None };
+    fn stop_of(&self, subject: &SubjectKey, head: &Head) -> Option<Whom> {
         if self.stops.is_empty() {
             return None;
         }
-        let tree = head.tree.as_ref().map_or(session_id.as_str(), |tree| &*tree.name);
-        let trees = trees_of(tree, agent_id).map(|name| (StopScope::Tree, tenant.as_str(), name));
-        let swarm = Some((StopScope::Swarm, tenant.as_str(), &*head.swarm_id)).filter(|(_, _, name)| !name.is_empty());
-        let narrowest_first = [(StopScope::Session, tenant.as_str(), session_id.as_str()), (StopScope::Agent, tenant, agent_id)];
-        let widest_last = [(StopScope::Tenant, tenant.as_str(), ""), (StopScope::All, "", "")];
-        let names = narrowest_first.into_iter().chain(trees).chain(swarm).chain(widest_last);
-        let mut stops = names.map(|(scope, tenant, name)| SubjectKey::stop(scope, tenant, name));
-        stops.find(|stop| self.stops.contains(&stop.row_key()))
+        head.who(subject)?.all().find(|whom| self.stops.contains(whom))
     }
 
     /// Beginnings of the keys that are looked at, in order.
@@ -211,6 +203,8 @@ impl Listed {
 
 #[cfg(test)]
 mod tests {
+    use loopwarden_core::whom::Kind;
+
     use super::*;
 
     fn row(session_id: &str, cost_micro_usd: u64, calls: u64, since: Option<i64>) -> SessionRow {
@@ -256,19 +250,18 @@ mod tests {
 
     #[test]
     fn a_state_narrows_and_the_narrowest_stop_is_the_one_that_is_shown() {
-        let of = |scope, tenant: &str, name: &str| SubjectKey::stop(scope, tenant, name);
         let (all, tenant, session) =
-            (of(StopScope::All, "", ""), of(StopScope::Tenant, "t", ""), of(StopScope::Session, "t", "a"));
+            (Whom::new("", Kind::All, ""), Whom::new("t", Kind::Tenant, ""), Whom::new("t", Kind::Session, "a"));
         let mut listing = Listing { state: SessionState::Stopped, ..Listing::default() };
         let found = |listing: &Listing| listing.stop_of(&row("a", 0, 0, None).subject, &Head::default());
         assert_eq!(found(&listing), None);
         for stop in [all, tenant, session] {
-            listing.stops.insert(stop.row_key());
+            listing.stops.insert(stop.clone());
             assert_eq!(found(&listing), Some(stop.clone()));
             let stopped = SessionRow { stop: Some(stop), ..row("a", 0, 0, None) };
             assert!(listing.wants(&stopped) && !listing.wants(&row("a", 0, 0, Some(1))));
         }
-        listing.stops = [of(StopScope::Session, "u", "a"), of(StopScope::Swarm, "t", "")].map(|stop| stop.row_key()).into();
+        listing.stops = [Whom::new("u", Kind::Session, "a"), Whom::new("t", Kind::Swarm, "")].into();
         assert_eq!(found(&listing), None, "of another tenant, and of no swarm");
         listing.state = SessionState::Looping;
         assert!(listing.wants(&row("a", 0, 0, Some(1))) && !listing.wants(&row("a", 0, 0, None)));

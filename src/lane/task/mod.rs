@@ -1,6 +1,5 @@
 //! A task: its states, who owns it, its timers, and what it shows of itself.
 
-pub(crate) mod budgeted;
 pub(crate) mod census;
 pub(crate) mod lease;
 pub(crate) mod listing;

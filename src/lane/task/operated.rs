@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use loopwarden_core::engine::{Head, SEPARATOR, SubjectKey};
-use loopwarden_core::event::{Stage, StopScope, TaskId};
+use loopwarden_core::engine::SEPARATOR;
+use loopwarden_core::event::{Stage, TaskId};
+use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_core::{limits::HTTP_ROWS_MAX, wire::Row};
 use loopwarden_state::{KeyFamily, StateKey, StoreError, session, stop};
 
@@ -42,12 +43,11 @@ impl Lane {
     }
 
     /// Agents that a stop would bind.
-    pub(crate) fn matching(&self, subject: &SubjectKey) -> Result<Matching, StoreError> {
-        let SubjectKey::Stop { tenant, scope, name } = subject else { return Ok(Matching::default()) };
-        let prefix = match scope {
-            StopScope::Session => session::agents_prefix(Some(tenant), name),
-            StopScope::All => String::new(),
-            StopScope::Agent | StopScope::Tree | StopScope::Swarm | StopScope::Tenant => format!("{tenant}{SEPARATOR}"),
+    pub(crate) fn matching(&self, whom: &Whom) -> Result<Matching, StoreError> {
+        let prefix = match whom.kind {
+            Kind::Session => session::agents_prefix(Some(&whom.tenant), &whom.name),
+            Kind::All => String::new(),
+            _ => format!("{}{SEPARATOR}", whom.tenant),
         };
         let (mut found, mut looked_at, mut failed) = (Matching::default(), 0, None);
         for id in self.tasks.running_ids().into_iter().filter(|id| id.stage == Stage::Session) {
@@ -57,26 +57,19 @@ impl Lane {
                     return ControlFlow::Break(());
                 }
                 looked_at += 1;
-                let is_meant = match (scope, session::subject_of(key)) {
-                    (StopScope::Agent, Some(SubjectKey::Agent { agent_id, .. })) => agent_id == *name,
-                    (StopScope::Swarm | StopScope::Tree, Some(of)) => match session::decode_head(value) {
-                        Ok((head, _)) if *scope == StopScope::Swarm => *head.swarm_id == **name,
-                        Ok((head, _)) => is_in_tree(&head, &of, name),
-                        Err(error) => {
-                            failed = Some(error);
-                            return ControlFlow::Break(());
-                        }
-                    },
-                    (_, of) => of.is_some(),
-                };
-                found.agents += u64::from(is_meant);
-                ControlFlow::Continue(())
+                match session::decode_head(value) {
+                    Ok((head, _)) => {
+                        let is_meant = session::subject_of(key).is_some_and(|of| head.who(&of).is_some_and(|who| who.is(whom)));
+                        found.agents += u64::from(is_meant);
+                        ControlFlow::Continue(())
+                    }
+                    Err(error) => {
+                        failed = Some(error);
+                        ControlFlow::Break(())
+                    }
+                }
             })?;
         }
         failed.map_or(Ok(found), Err)
     }
-}
-
-fn is_in_tree(head: &Head, of: &SubjectKey, name: &str) -> bool {
-    matches!(of, SubjectKey::Agent { session_id, agent_id, .. } if head.is_in_tree(session_id, agent_id, name))
 }

@@ -2,11 +2,13 @@
 
 use std::{sync::Arc, sync::mpsc::SyncSender};
 
-use loopwarden_core::engine::{Session, SubjectKey, SwarmCounter};
+use loopwarden_core::engine::{Session, SubjectKey, SwarmCounter, Verdict};
 use loopwarden_core::event::{EventTime, TaskId};
+use loopwarden_core::policy::{Per, Reached};
+use loopwarden_core::setting::Mode;
+use loopwarden_core::whom::{Who, Whom};
 use loopwarden_state::{Position, StoreError};
 
-use crate::task::budgeted::{BudgetView, Spender};
 use crate::task::listing::{Listed, Listing, Places};
 
 /// What a task is doing.
@@ -40,6 +42,28 @@ pub struct AgentView {
     pub subject: SubjectKey,
     /// Head and history.
     pub session: Session,
+}
+
+impl AgentView {
+    /// The agent, as far as its session knows it.
+    #[must_use]
+    pub fn who(&self) -> Option<Who<'_>> {
+        self.session.head.who(&self.subject)
+    }
+}
+
+/// A budget as of the last commit.
+#[derive(Debug, Clone)]
+pub struct BudgetView {
+    pub name: String,
+    pub per: Per,
+    pub mode: Mode,
+    /// Those whose use it adds up.
+    pub whom: Whom,
+    /// Each limit, with what is used of it.
+    pub parts: Vec<Reached>,
+    /// What it has in force.
+    pub verdicts: Vec<Verdict>,
 }
 
 /// A counter of a swarm as of the last commit: one call, made by its agents.
@@ -92,14 +116,14 @@ pub enum Ask {
     },
     /// Whom operators stop, as far as its tasks hold them: their state rows; at most [`HTTP_ROWS_MAX`](loopwarden_core::limits::HTTP_ROWS_MAX).
     Stops(SyncSender<Result<Vec<Standing>, StoreError>>),
-    /// Row keys of the stops in force at a time, as far as its tasks hold them.
+    /// Those that operators stop at a time, as far as its tasks hold them.
     Stopped {
         now: EventTime,
-        reply: SyncSender<Result<Vec<String>, StoreError>>,
+        reply: SyncSender<Result<Vec<Whom>, StoreError>>,
     },
     /// Budgets that agents count in, as far as its tasks hold them.
     Budgets {
-        spenders: Arc<Vec<Spender>>,
+        agents: Arc<Vec<AgentView>>,
         now: EventTime,
         /// Where the answer of this lane goes.
         reply: SyncSender<Result<Vec<BudgetView>, StoreError>>,
@@ -114,7 +138,7 @@ pub enum Ask {
     },
     /// How many agents of its tasks a stop would bind.
     Matching {
-        subject: SubjectKey,
+        whom: Whom,
         /// Where the answer of this lane goes.
         reply: SyncSender<Result<Vec<Matching>, StoreError>>,
     },

@@ -24,15 +24,15 @@ impl Lane {
             }
             Ask::Swarm { tenant, swarm_id, reply } => drop(reply.try_send(self.counters_of(&tenant, &swarm_id))),
             Ask::Stops(reply) => drop(reply.try_send(self.stops().map(|found| vec![found]))),
-            Ask::Budgets { spenders, now, reply } => drop(reply.try_send(self.budgets(&spenders, now))),
+            Ask::Budgets { agents, now, reply } => drop(reply.try_send(self.budgets(&agents, now))),
             Ask::Stopped { now, reply } => drop(reply.try_send(self.stopped(now))),
             Ask::Sessions { listing, from, reply } => {
                 let found =
                     self.work.cache.write_back(&mut *self.work.store).and_then(|()| self.listed(&listing, from.as_deref()));
                 drop(reply.try_send(found.map(|found| vec![found])));
             }
-            Ask::Matching { subject, reply } => {
-                let found = self.work.cache.write_back(&mut *self.work.store).and_then(|()| self.matching(&subject));
+            Ask::Matching { whom, reply } => {
+                let found = self.work.cache.write_back(&mut *self.work.store).and_then(|()| self.matching(&whom));
                 drop(reply.try_send(found.map(|found| vec![found])));
             }
             Ask::Standing(reply) => {

@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
-use loopwarden_core::engine::SwarmCallKey;
+use loopwarden_core::engine::{SubjectKey, SwarmCallKey};
 use loopwarden_core::event::{EventTime, Stage, TaskId};
+use loopwarden_core::whom::Whom;
 use loopwarden_state::report::report_key;
 use loopwarden_state::{KeyFamily, StoreError, session, stop, swarm};
 
-use crate::task::budgeted::{BudgetView, Spender};
 use crate::task::listing::{Listed, Listing, Places, SLICE_MAX, SessionRow};
+use crate::task::query::{AgentView, BudgetView};
 use crate::{task::tasks::Slot, thread::lane::Lane};
 
 /// Stops that are looked at; operators alone add to them.
@@ -17,14 +18,16 @@ const STOPS_LOOKED_AT_MAX: usize = 65_536;
 const COUNTERS_MAX: usize = 1_024;
 
 impl Lane {
-    /// Row keys of the stops in force that its tasks hold.
-    pub(crate) fn stopped(&self, now: EventTime) -> Result<Vec<String>, StoreError> {
+    /// Those that operators stop at a time, as far as its tasks hold them.
+    pub(crate) fn stopped(&self, now: EventTime) -> Result<Vec<Whom>, StoreError> {
         let (mut found, mut failed) = (Vec::new(), None);
         for id in self.tasks.running_ids().into_iter().filter(|id| id.stage == Stage::Session) {
             self.work.store.scan(id, KeyFamily::Stop, &[], &[], &mut |key, value| {
                 match stop::decode(value) {
                     Ok(state) if state.board.verdicts.iter().any(|stop| stop.expires_at > now) => {
-                        found.push(String::from_utf8_lossy(key).into_owned());
+                        if let Some(SubjectKey::Stop(whom)) = stop::subject_of(key) {
+                            found.push(whom);
+                        }
                     }
                     Ok(_) => {}
                     Err(error) => failed = Some(error),
@@ -95,16 +98,16 @@ impl Lane {
     }
 
     /// Budgets of these agents that its tasks hold, as far as anything of them is used.
-    pub(crate) fn budgets(&self, spenders: &[Spender], now: EventTime) -> Result<Vec<BudgetView>, StoreError> {
+    pub(crate) fn budgets(&self, agents: &[AgentView], now: EventTime) -> Result<Vec<BudgetView>, StoreError> {
         let policy = self.work.engine.policy();
         let tasks: Vec<_> = self.tasks.running_ids().into_iter().filter(|id| id.stage == Stage::Swarm).collect();
         let (mut found, mut left) = (Vec::new(), COUNTERS_MAX);
         for budget in policy.budgets.iter() {
-            let groups = spenders.iter().filter_map(|spender| Some((spender.group(budget)?, spender.tenant.as_str())));
-            for (group, tenant) in groups.collect::<BTreeSet<_>>().into_iter().take(left) {
+            let whom = agents.iter().filter_map(|agent| budget.whom(&agent.who()?));
+            for whom in whom.collect::<BTreeSet<_>>().into_iter().take(left) {
                 left -= 1;
-                let (tenant, name, per) = (tenant.to_owned(), budget.name.clone(), budget.per);
-                let key = report_key(&SwarmCallKey::Budget { tenant, budget: name.clone(), per, group: group.clone() });
+                let (tenant, name, per) = (whom.tenant.clone(), budget.name.clone(), budget.per);
+                let key = report_key(&SwarmCallKey::Budget { tenant, budget: name.clone(), per, whom: whom.clone() });
                 for id in &tasks {
                     let Some(loaded) = swarm::load(&*self.work.store, *id, &key)? else { continue };
                     let used = loaded.counter.panes.get(&per.window_of(now)).and_then(|pane| pane.used);
@@ -114,7 +117,7 @@ impl Lane {
                         name: name.clone(),
                         per,
                         mode: budget.mode,
-                        group: group.clone(),
+                        whom: whom.clone(),
                         parts: budget.parts(&used).collect(),
                         verdicts: verdicts.cloned().collect(),
                     });

@@ -1,12 +1,13 @@
 //! `stop` and `release`: acts of an operator, sent to wherever events go.
 
-use loopwarden_core::event::{EventTime, StopScope};
+use loopwarden_core::event::EventTime;
+use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_lab::report::{grouped, plain};
 use loopwarden_log::clock;
 use loopwarden_settings::Config;
 use serde_json::{Map, Value};
 
-use crate::acts::{Act, Target, span_ms};
+use crate::acts::{self, Act, span_ms};
 use crate::cli::args::{LogArgs, ReleaseArgs, StopArgs, WhereArgs, WhomArgs};
 use crate::cli::shared::ask::{Answer, RunningProcess};
 use crate::cli::shared::{act, ask, setup};
@@ -22,7 +23,7 @@ const PATH: &str = "/v1/stops";
 pub fn stop(args: &StopArgs, log: &LogArgs) -> Outcome {
     setup::log_quietly(log)?;
     let config = setup::load(&args.place.config, log)?.config;
-    let target = target(&args.whom);
+    let whom = whom(&args.whom);
     let now = EventTime(clock::now_ms());
     let until = match &args.span {
         None => now.plus_ms(1),
@@ -32,20 +33,20 @@ pub fn stop(args: &StopArgs, log: &LogArgs) -> Outcome {
         }
     };
     if args.dry_run {
-        return output::line(&format!("{} would be stopped: {}", named(&target), count(&target, &args.place, &config)?));
+        return output::line(&format!("{} would be stopped: {}", named(&whom), count(&whom, &args.place, &config)?));
     }
-    if target.scope == StopScope::All && !args.yes {
-        let found = count(&target, &args.place, &config).unwrap_or_else(|_| "nobody could be asked how many agents".to_owned());
+    if whom.kind == Kind::All && !args.yes {
+        let found = count(&whom, &args.place, &config).unwrap_or_else(|_| "nobody could be asked how many agents".to_owned());
         output::say(format!("this stops everybody: {found}; nothing was changed, with --yes it is"));
         return Err(Failure::answer_is_no());
     }
     let reason = args.reason.as_deref().unwrap_or_default();
-    let message = |became: &str| format!("{} is stopped until {}: {became}", named(&target), until.to_rfc3339());
-    let event = |act: &Act<'_>| target.stop(&Act { reason: Some(reason), ..*act }, until, args.fail_closed);
-    if let Some(became) = send(&config, &args.place, &target, event)? {
+    let message = |became: &str| format!("{} is stopped until {}: {became}", named(&whom), until.to_rfc3339());
+    let event = |act: &Act<'_>| acts::stop(&whom, &Act { reason: Some(reason), ..*act }, until, args.fail_closed);
+    if let Some(became) = send(&config, &args.place, &whom, event)? {
         return output::line(&message(&became));
     }
-    let mut body = request(&target);
+    let mut body = request(&whom);
     body.insert("reason".to_owned(), reason.into());
     body.insert("until".to_owned(), until.to_rfc3339().into());
     body.insert("fail".to_owned(), if args.fail_closed { "closed" } else { "open" }.into());
@@ -61,13 +62,13 @@ pub fn stop(args: &StopArgs, log: &LogArgs) -> Outcome {
 pub fn release(args: &ReleaseArgs, log: &LogArgs) -> Outcome {
     setup::log_quietly(log)?;
     let config = setup::load(&args.place.config, log)?.config;
-    let target = target(&args.whom);
+    let whom = whom(&args.whom);
     let reason = args.reason.as_deref();
-    let message = |became: &str| format!("{} is released: {became}", named(&target));
-    if let Some(became) = send(&config, &args.place, &target, |act| target.release(&Act { reason, ..*act }))? {
+    let message = |became: &str| format!("{} is released: {became}", named(&whom));
+    if let Some(became) = send(&config, &args.place, &whom, |act| acts::release(&whom, &Act { reason, ..*act }))? {
         return output::line(&message(&became));
     }
-    let asked = request(&target);
+    let asked = request(&whom);
     let fields = asked.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
     let pairs: Vec<String> = fields
         .chain(reason.map(|reason| ("reason", reason)))
@@ -83,46 +84,37 @@ pub fn release(args: &ReleaseArgs, log: &LogArgs) -> Outcome {
     }))
 }
 
-fn target(whom: &WhomArgs) -> Target {
-    let WhomArgs { session, agent, tree, swarm, tenant, all } = whom;
-    let names = [(StopScope::Session, session), (StopScope::Agent, agent), (StopScope::Tree, tree), (StopScope::Swarm, swarm)];
-    let narrow = names.into_iter().find_map(|(scope, name)| Some((scope, name.clone()?)));
-    let wide = if *all { StopScope::All } else { StopScope::Tenant };
-    let (scope, name) = narrow.unwrap_or((wide, String::new()));
-    Target { scope, tenant: tenant.clone(), name }
+fn whom(args: &WhomArgs) -> Whom {
+    let WhomArgs { session, agent, tree, swarm, tenant, all } = args;
+    let names = [(Kind::Session, session), (Kind::Agent, agent), (Kind::Tree, tree), (Kind::Swarm, swarm)];
+    let narrow = names.into_iter().find_map(|(kind, name)| Some((kind, name.as_deref()?)));
+    let wide = if *all { Kind::All } else { Kind::Tenant };
+    let (kind, name) = narrow.unwrap_or((wide, ""));
+    Whom::new(tenant.as_deref().unwrap_or_default(), kind, name)
 }
 
 /// Whom, for people. What a user wrote does nothing to a terminal.
-fn named(target: &Target) -> String {
-    let tenant = target.tenant.as_deref().map(plain);
-    let of = tenant.as_ref().map(|tenant| format!(" of tenant {tenant}")).unwrap_or_default();
-    match target.scope {
-        StopScope::All => "everybody".to_owned(),
-        StopScope::Tenant => format!("tenant {}", tenant.unwrap_or_default()),
-        scope => format!("{} {}{of}", scope.as_str(), plain(&target.name)),
+fn named(whom: &Whom) -> String {
+    let tenant = plain(&whom.tenant);
+    let of = if tenant.is_empty() { String::new() } else { format!(" of tenant {tenant}") };
+    match whom.kind {
+        Kind::All => "everybody".to_owned(),
+        Kind::Tenant => format!("tenant {tenant}"),
+        kind => format!("{} {}{of}", kind.as_str(), plain(&whom.name)),
     }
 }
 
 /// A request of the process, as far as it names whom.
-fn request(target: &Target) -> Map<String, Value> {
-    let mut fields = Map::from_iter([("scope".to_owned(), target.scope.as_str().into())]);
-    if let Some(tenant) = &target.tenant {
-        fields.insert("tenant".to_owned(), tenant.as_str().into());
-    }
-    let name = match target.scope {
-        StopScope::Session => "session_id",
-        StopScope::Agent => "agent_id",
-        StopScope::Tree => "root_id",
-        StopScope::Swarm => "swarm_id",
-        StopScope::Tenant | StopScope::All => return fields,
-    };
-    fields.insert(name.to_owned(), target.name.as_str().into());
-    fields
+fn request(whom: &Whom) -> Map<String, Value> {
+    let named = whom.kind.field().map(|field| (field, &*whom.name));
+    let tenant = Some(("tenant", &*whom.tenant)).filter(|(_, tenant)| !tenant.is_empty());
+    let fields = [("scope", whom.kind.as_str())].into_iter().chain(tenant).chain(named);
+    fields.map(|(field, value)| (field.to_owned(), value.into())).collect()
 }
 
 /// How many agents a running process knows that would be stopped.
-fn count(target: &Target, place: &WhereArgs, config: &Config) -> Result<String, Failure> {
-    let mut body = request(target);
+fn count(whom: &Whom, place: &WhereArgs, config: &Config) -> Result<String, Failure> {
+    let mut body = request(whom);
     body.insert("dry_run".to_owned(), true.into());
     let answer = post(place, config, body)?;
     let agents = answer.pointer("/would_stop/agents").and_then(Value::as_u64).unwrap_or_default();
@@ -144,12 +136,7 @@ fn taken(process: &RunningProcess, answer: std::io::Result<Answer>) -> Result<Va
 }
 
 /// Writes the event to the topic of events: what became of it; none where there is no Kafka.
-fn send(
-    config: &Config,
-    place: &WhereArgs,
-    target: &Target,
-    event: impl Fn(&Act<'_>) -> Value,
-) -> Result<Option<String>, Failure> {
+fn send(config: &Config, place: &WhereArgs, whom: &Whom, event: impl Fn(&Act<'_>) -> Value) -> Result<Option<String>, Failure> {
     if config.kafka.is_none() {
         return Ok(None);
     }
@@ -157,5 +144,5 @@ fn send(
     let id = format!("act-{}-{}", now.0, std::process::id());
     let event = event(&Act { id: &id, at: now, actor: actor.as_deref(), reason: None }).to_string();
     act::expect_sound(&event, "act", config)?;
-    act::to_topic(config, place.address.as_deref(), target.record_key(), &event)
+    act::to_topic(config, place.address.as_deref(), whom.record_key(), &event)
 }

@@ -5,12 +5,12 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use loopwarden_core::engine::SubjectKey;
 use loopwarden_core::event::{EventTime, Reason, partition_of};
 use loopwarden_core::policy::{Detector, Policy};
+use loopwarden_core::whom::Whom;
 use loopwarden_lane::{
     AgentView, Ask, BudgetView, Clock as _, CounterView, LaneHandle, Listed, Listing, Matching, Numbered, Places, Recent,
-    Spender, Standing, SystemClock, TaskState, TaskView,
+    Standing, SystemClock, TaskState, TaskView,
 };
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::{clock, embedded::EmbeddedBroker};
@@ -373,9 +373,8 @@ impl ProcessStatus for ServerState {
         Ok(Standing { rows: of_lanes.into_iter().flat_map(|found| found.rows).collect(), more })
     }
 
-    fn budgets(&self, spenders: Vec<Spender>, now: EventTime) -> Result<Vec<BudgetView>, Unanswered> {
-        let spenders = Arc::new(spenders);
-        self.ask_all(|reply| Ask::Budgets { spenders: Arc::clone(&spenders), now, reply })
+    fn budgets(&self, agents: &Arc<Vec<AgentView>>, now: EventTime) -> Result<Vec<BudgetView>, Unanswered> {
+        self.ask_all(|reply| Ask::Budgets { agents: Arc::clone(agents), now, reply })
     }
 
     fn sessions(&self, mut listing: Listing) -> Result<Listed, Unanswered> {
@@ -395,8 +394,8 @@ impl ProcessStatus for ServerState {
         }
     }
 
-    fn matching(&self, subject: &SubjectKey) -> Result<Matching, Unanswered> {
-        let of_lanes = self.ask_all(|reply| Ask::Matching { subject: subject.clone(), reply })?;
+    fn matching(&self, whom: &Whom) -> Result<Matching, Unanswered> {
+        let of_lanes = self.ask_all(|reply| Ask::Matching { whom: whom.clone(), reply })?;
         let agents = of_lanes.iter().map(|found| found.agents).sum();
         Ok(Matching { agents, more: of_lanes.iter().any(|found| found.more) })
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use loopwarden::event::StopScope;
+use loopwarden::whom::Kind;
 use serde_json::{Value, json};
 
 use crate::http::{Running, Scratch};
@@ -59,7 +59,7 @@ fn each_way_to_ask_says_the_same_of_whom_a_stop_binds() {
     let places: Vec<Place> = places().into_iter().filter(|place| place.what != "inside of all").collect();
     let all = fleet(&running, &places);
     assert_eq!(all.len(), places.len());
-    for (scope, name) in TARGETS.into_iter().filter(|(kind, _)| StopScope::from_name(kind).is_some()) {
+    for (scope, name) in TARGETS.into_iter().filter(|(kind, _)| Kind::from_name(kind).is_some_and(Kind::can_stop)) {
         let field = match scope {
             "tree" => Some("root_id"),
             "session" => Some("session_id"),

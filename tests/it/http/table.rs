@@ -5,8 +5,8 @@ use std::{fs, sync::Arc};
 
 use loopwarden::http::routes::{Access, Group, ROUTES, Route};
 use loopwarden::http::{Answered, Door, Options, Principals, Probe, ProcessStatus, Roles, Server, Token, Unanswered};
-use loopwarden::task::{AgentView, BudgetView, CounterView, Listed, Listing, Matching, Numbered, Spender, Standing, TaskView};
-use loopwarden::{engine::SubjectKey, event::EventTime};
+use loopwarden::task::{AgentView, BudgetView, CounterView, Listed, Listing, Matching, Numbered, Standing, TaskView};
+use loopwarden::{event::EventTime, whom::Whom};
 use loopwarden_settings::LocalClients;
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ impl ProcessStatus for NoLanes {
         Ok(Standing::default())
     }
 
-    fn budgets(&self, _: Vec<Spender>, _: EventTime) -> Result<Vec<BudgetView>, Unanswered> {
+    fn budgets(&self, _: &Arc<Vec<AgentView>>, _: EventTime) -> Result<Vec<BudgetView>, Unanswered> {
         Ok(Vec::new())
     }
 
@@ -85,7 +85,7 @@ impl ProcessStatus for NoLanes {
         Ok(Listed::default())
     }
 
-    fn matching(&self, _: &SubjectKey) -> Result<Matching, Unanswered> {
+    fn matching(&self, _: &Whom) -> Result<Matching, Unanswered> {
         Ok(Matching::default())
     }
 

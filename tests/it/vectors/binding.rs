@@ -3,7 +3,8 @@
 //! Whom something binds is written down here by hand, agent by agent. The guard, clients, page, listings and views are held to it.
 
 use loopwarden::engine::{SourcePosition, StopState, SubjectKey};
-use loopwarden::event::{EventTime, RecordMeta, StopScope, decode};
+use loopwarden::event::{EventTime, RecordMeta, decode};
+use loopwarden::whom::Kind;
 use loopwarden_core::wire;
 use loopwarden_guard::{Check, Guard, Knowledge, Options, Source};
 use serde_json::{Value, json};
@@ -224,7 +225,7 @@ pub(super) fn stops() -> Vec<Value> {
         ("tenant", "tenant acme", "scope=tenant&tenant=acme"),
         ("all", "everybody", "scope=all"),
     ];
-    assert_eq!(named.len(), StopScope::LIST.len());
+    assert_eq!(named.len(), Kind::stopped().count());
     let of = |(kind, whom, query): (&'static str, &str, &str)| {
         let name = TARGETS.iter().find(|(known, _)| *known == kind).unwrap().1;
         let (subject, _, row) = engine(kind, name, &["stop"]).unwrap().remove(0);

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 pub use crate::detect::Advice;
 use crate::engine::subject::{SEPARATOR, SubjectKey};
-use crate::event::{EventTime, StopScope};
+use crate::event::EventTime;
 pub use crate::identity::IdentityRecipe;
 use crate::identity::{Hash128, hash_parts};
 use crate::policy::{Arm, Detector};
+use crate::whom::Kind;
 
 /// Deterministic id: the first 16 bytes of a SHA-256 (rule K1). Same input, same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -97,7 +98,7 @@ pub enum ScopeKind {
     Fleet,
     /// Every session of every tenant.
     All,
-    /// Every agent of a [`Group`](crate::engine::Group), which the subject names.
+    /// Every agent of those that the subject names.
     Group,
 }
 
@@ -117,14 +118,14 @@ impl ScopeKind {
 
     /// Whom a stop of an operator binds.
     #[must_use]
-    pub const fn of_stop(scope: StopScope) -> Self {
-        match scope {
-            StopScope::Session => Self::Session,
-            StopScope::Agent => Self::Agent,
-            StopScope::Tree => Self::Group,
-            StopScope::Swarm => Self::Swarm,
-            StopScope::Tenant => Self::Fleet,
-            StopScope::All => Self::All,
+    pub const fn of_stop(kind: Kind) -> Self {
+        match kind {
+            Kind::Session => Self::Session,
+            Kind::Agent => Self::Agent,
+            Kind::Tree | Kind::Label => Self::Group,
+            Kind::Swarm => Self::Swarm,
+            Kind::Tenant => Self::Fleet,
+            Kind::All => Self::All,
         }
     }
 

@@ -2,9 +2,9 @@
 
 use crate::detect::Brief;
 use crate::engine::effects::{BudgetUse, Effects, SwarmCallKey, TreeFact, TreeUse};
-use crate::engine::subject::{Group, GroupKind};
 use crate::engine::{context::Context, session::Session};
-use crate::policy::{Budget, BudgetScope, Per, Used};
+use crate::policy::Used;
+use crate::whom::Who;
 
 /// What an event did beside its usage.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,10 +36,11 @@ pub(crate) fn count_uses(context: &Context<'_>, session: &Session, did: Did, out
     if used == (Used { first: context.time, last: context.time, ..Used::default() }) {
         return;
     }
+    let who = session.head.who(context.subject).map(|who| Who { labels: Some(&context.event.labels), ..who });
     for budget in context.policy.budgets.iter() {
-        let Some(group) = group(context, session, budget) else { continue };
+        let Some(whom) = who.as_ref().and_then(|who| budget.whom(who)) else { continue };
         let key =
-            SwarmCallKey::Budget { tenant: context.tenant().to_owned(), budget: budget.name.clone(), per: budget.per, group };
+            SwarmCallKey::Budget { tenant: context.tenant().to_owned(), budget: budget.name.clone(), per: budget.per, whom };
         let window = budget.per.window_of(context.time);
         out.uses.push(BudgetUse { key, window, used, record_time: context.event.record_time });
     }
@@ -75,36 +76,7 @@ fn note_in_tree(context: &Context<'_>, session: &Session, what: TreeFact, out: &
     });
 }
 
-/// Whose use a budget adds up with this event; none where it does not cover it.
-fn group(context: &Context<'_>, session: &Session, budget: &Budget) -> Option<Group> {
-    let event = context.event;
-    let (name, group) = match &budget.scope {
-        BudgetScope::Agent => (&*event.agent_id, Group::new(GroupKind::Agent, &*event.agent_id)),
-        BudgetScope::Swarm => (&*session.head.swarm_id, Group::new(GroupKind::Swarm, &*session.head.swarm_id)),
-        BudgetScope::Tenant => (context.tenant(), Group::tenant()),
-        BudgetScope::Tree => (tree(session), Group::new(GroupKind::Tree, tree(session))),
-        BudgetScope::Label(key) => {
-            let (_, value) = event.labels.iter().find(|(label, _)| label == key)?;
-            (&**value, Group::label(key, value)?)
-        }
-    };
-    if is_nobody(&group) || !budget.covers(name) {
-        return None;
-    }
-    let group = match budget.per {
-        Per::Session => Group::new(GroupKind::Session, &*event.session_id),
-        Per::Tree => Group::new(GroupKind::Tree, tree(session)),
-        Per::Minute | Per::Hour | Per::Day | Per::Week => group,
-    };
-    (!is_nobody(&group)).then_some(group)
-}
-
 /// The tree of a session; empty where it is in none.
 fn tree(session: &Session) -> &str {
     session.head.tree.as_ref().map_or("", |tree| &*tree.name)
-}
-
-/// Who is in no swarm, and in no tree, has no budget of one.
-fn is_nobody(group: &Group) -> bool {
-    group.name.is_empty() && group.kind != GroupKind::Tenant
 }

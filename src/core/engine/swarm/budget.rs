@@ -7,19 +7,19 @@ use crate::detect::{CommandText, safe};
 use crate::engine::effects::{Effects, SwarmCallKey};
 use crate::engine::publishing::board::Verdict;
 use crate::engine::publishing::command::{Action, Advice, Fact, ReasonCode};
-use crate::engine::subject::{Group, GroupKind};
 use crate::engine::swarm::counter::SwarmCounter;
 use crate::engine::swarm::crossing::{Crossing, Judge, whole_group};
 use crate::engine::swarm::sums::{SwarmReport, UsedWindow};
 use crate::event::EventTime;
 use crate::limits::{SESSION_BUDGET_MS, TOOL_NAME_CHARS_SHOWN};
-use crate::policy::{Budget, BudgetScope, BudgetStep, Mode, Per, Quantity, Reached};
+use crate::policy::{Budget, BudgetStep, Mode, Per, Quantity, Reached};
+use crate::whom::{Kind, Whom};
 
 /// The budget of a counter, under the policy in force.
 pub(super) struct BudgetRule<'a> {
     judge: &'a Judge<'a>,
     name: &'a str,
-    group: &'a Group,
+    whom: &'a Whom,
     per: Per,
     /// None where the policy has it no more for this group: what was used stays known to the end of the window.
     budget: Option<&'a Budget>,
@@ -36,9 +36,9 @@ struct Crossed<'a> {
 impl<'a> BudgetRule<'a> {
     /// None where the counter is of no budget.
     pub(super) fn of(judge: &'a Judge<'a>) -> Option<Self> {
-        let SwarmCallKey::Budget { tenant, budget: name, per, group } = judge.key else { return None };
-        let budget = judge.policy.budgets.get(name, *per).filter(|budget| covers(budget, tenant, group));
-        Some(Self { judge, name, group, per: *per, budget })
+        let SwarmCallKey::Budget { budget: name, per, whom, .. } = judge.key else { return None };
+        let budget = judge.policy.budgets.get(name, *per).filter(|budget| budget.is_of(whom));
+        Some(Self { judge, name, whom, per: *per, budget })
     }
 
     /// Adds what a report says was used. The window that it was used in, unless it comes too late.
@@ -161,13 +161,14 @@ impl<'a> BudgetRule<'a> {
     /// The numbers, whose they are and what to do. It names no label's value and no agent.
     fn text(&self, step: &Crossed<'_>) -> CommandText {
         let Reached { quantity, used, limit } = step.reached;
-        let whose = match self.group.kind {
-            GroupKind::Agent => "this agent",
-            GroupKind::Session => "this session",
-            GroupKind::Swarm => "this swarm",
-            GroupKind::Tenant => "this tenant",
-            GroupKind::Label => "those with this label",
-            GroupKind::Tree => "this agent and all that it started",
+        let whose = match self.whom.kind {
+            Kind::Agent => "this agent",
+            Kind::Session => "this session",
+            Kind::Swarm => "this swarm",
+            Kind::Tenant => "this tenant",
+            Kind::Label => "those with this label",
+            Kind::Tree => "this agent and all that it started",
+            Kind::All => "everybody",
         };
         let name = safe(self.name, TOOL_NAME_CHARS_SHOWN);
         let (used, limit) = (shown(quantity, used), shown(quantity, limit));
@@ -190,29 +191,6 @@ impl<'a> BudgetRule<'a> {
         };
         CommandText::new(text, format!("budget {name}: {what}")).advising(Advice::AskHuman)
     }
-}
-
-/// Whether a budget is still one of this group: its scope and its names may have changed.
-fn covers(budget: &Budget, tenant: &str, group: &Group) -> bool {
-    let is_each = match group.kind {
-        GroupKind::Session => budget.per == Per::Session,
-        GroupKind::Tree => budget.per == Per::Tree,
-        _ => false,
-    };
-    let name = match (&budget.scope, group.kind) {
-        (BudgetScope::Agent, GroupKind::Agent)
-        | (BudgetScope::Swarm, GroupKind::Swarm)
-        | (BudgetScope::Tree, GroupKind::Tree) => Some(group.name.as_str()),
-        (BudgetScope::Tenant, GroupKind::Session | GroupKind::Tree) => return is_each && budget.covers(tenant),
-        // Which sessions or trees of a swarm or a label have it is decided where they are.
-        (_, GroupKind::Session | GroupKind::Tree) => return is_each,
-        (BudgetScope::Tenant, GroupKind::Tenant) => Some(tenant),
-        (BudgetScope::Label(key), GroupKind::Label) => {
-            group.name.strip_prefix(key.as_str()).and_then(|rest| rest.strip_prefix('='))
-        }
-        _ => None,
-    };
-    name.is_some_and(|name| budget.covers(name))
 }
 
 /// An amount, for people and for the agent.

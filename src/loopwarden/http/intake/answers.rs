@@ -10,7 +10,7 @@ use loopwarden_webhook::AnswerKind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::acts::{Act, LoopAddress, act_id, span_ms};
+use crate::acts::{Act, LoopAddress, act_id, span_ms, stop};
 use crate::{
     clock, http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
     http::intake::acts, http::intake::found, http::intake::standing, http::listener::body::BodyLimit, http::shared::Process,
@@ -230,7 +230,7 @@ async fn write(
         AnswerKind::Stop => {
             acts::expect_live(process)?;
             let act = Act { reason: reason.or(Some("a person answered a command")), ..act };
-            standing::session_of(of).stop(&act, until, false)
+            stop(&standing::session_of(of), &act, until, false)
         }
     };
     if let (Some(name), Some(fields)) = (given.typed_name, event.as_object_mut()) {

@@ -4,18 +4,19 @@
 use std::sync::Arc;
 
 use loopwarden_core::engine::SubjectKey;
-use loopwarden_core::event::{EventTime, MAIN_AGENT, StopScope};
+use loopwarden_core::event::{EventTime, MAIN_AGENT};
 use loopwarden_core::identity::base32;
+use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_lane::AgentView;
 use loopwarden_webhook::AnswerKind;
 use serde_json::Value;
 
-use crate::acts::{LoopAddress, Target};
+use crate::acts::LoopAddress;
 use crate::{http::answer, http::answer::Refusal, http::intake::found, http::shared::Process};
 
 /// Whom a stop of a loop's session means.
-pub(super) fn session_of(of: &LoopAddress) -> Target {
-    Target { scope: StopScope::Session, tenant: of.tenant.clone(), name: of.session_id.clone() }
+pub(super) fn session_of(of: &LoopAddress) -> Whom {
+    Whom::new(of.tenant.as_deref().unwrap_or_default(), Kind::Session, &of.session_id)
 }
 
 /// Until when an answer holds that was given before and still does; `id_of` makes the id that it has with an end. None where there is none,
@@ -49,7 +50,7 @@ pub(super) async fn binds(process: &Arc<Process>, of: &LoopAddress, kind: Answer
         // A label: that it is kept is all.
         AnswerKind::Right => return Ok(true),
         AnswerKind::Stop => {
-            let key = session_of(of).subject().row_key();
+            let key = SubjectKey::Stop(session_of(of)).row_key();
             return Ok(process.shared.desk.as_ref().is_some_and(|desk| desk.stopped_until(&key) == Some(end)));
         }
         AnswerKind::FalseAlarm => EventTime(i64::MAX),
@@ -79,7 +80,7 @@ async fn stop(process: &Arc<Process>, of: &LoopAddress) -> Result<Option<(String
     let found = answer::blocking(&process.asks, move || status.stops()).await?.unwrap_or_default();
     let stop = found.rows.iter().filter_map(|row| serde_json::from_slice::<Value>(row).ok()).find_map(|row| {
         let at = |pointer: &str| row.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let is_meant = at("/subject/scope") == StopScope::Session.as_str()
+        let is_meant = at("/subject/scope") == Kind::Session.as_str()
             && at("/subject/session_id") == of.session_id
             && at("/subject/tenant") == of.tenant.as_deref().unwrap_or_default();
         let end = EventTime::parse_rfc3339(at("/active/0/expires_at")).filter(|_| is_meant)?;

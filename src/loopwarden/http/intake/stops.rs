@@ -5,12 +5,13 @@ use std::{cmp::Reverse, sync::Arc};
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, body::Body, response::Response};
-use loopwarden_core::event::{EventTime, StopScope, is_name};
-use loopwarden_core::limits::STOP_MS_MAX;
+use loopwarden_core::event::{EventTime, is_name};
+use loopwarden_core::whom::{Kind, Whom};
+use loopwarden_core::{engine::SubjectKey, limits::STOP_MS_MAX};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::acts::{Act, Target, act_id, span_ms};
+use crate::acts::{Act, act_id, release, span_ms, stop};
 use crate::http::views::query::{Pairs, Parameters};
 use crate::{
     clock, http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
@@ -54,7 +55,7 @@ pub(crate) async fn post(
     let (body, _memory) = process.shared.bodies.collect(&headers, body, BODY).await?;
     let asked: Asked = serde_json::from_slice(&body).map_err(|error| answer::bad_request(format!("no stop: {error}")))?;
     let values = [&asked.session_id, &asked.agent_id, &asked.root_id, &asked.swarm_id].map(Option::as_deref);
-    let target = target(&who, &asked.scope, asked.tenant.clone(), &values)?;
+    let whom = whom(&who, &asked.scope, asked.tenant.clone(), &values)?;
     let now = EventTime(clock::now_ms());
     let until = until(&asked, now).map_err(answer::bad_request)?;
     let fails_closed = match asked.fail.as_deref() {
@@ -66,15 +67,15 @@ pub(crate) async fn post(
         if [&asked.id, &asked.reason].into_iter().flatten().any(|word| !is_name(word)) {
             return Err(answer::bad_request("id and reason are one line of 1 to 256 characters").into());
         }
-        let (status, subject) = (Arc::clone(&process.status), target.subject());
-        let found = answer::blocking(&process.asks, move || status.matching(&subject)).await?;
+        let status = Arc::clone(&process.status);
+        let found = answer::blocking(&process.asks, move || status.matching(&whom)).await?;
         let found = found.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
         return Ok(answer::ok(&json!({ "would_stop": { "agents": found.agents, "more": found.more } })));
     }
     let Some(reason) = asked.reason.as_deref() else { return Err(answer::bad_request("a stop has a reason").into()) };
-    let id = asked.id.clone().unwrap_or_else(|| own_id("stop", &target, &[&until.to_rfc3339(), reason], now));
-    let event = target.stop(&Act { id: &id, at: now, actor: None, reason: Some(reason) }, until, fails_closed);
-    let known = append(&process, &who, &target, &event, now).await?;
+    let id = asked.id.clone().unwrap_or_else(|| own_id("stop", &whom, &[&until.to_rfc3339(), reason], now));
+    let event = stop(&whom, &Act { id: &id, at: now, actor: None, reason: Some(reason) }, until, fails_closed);
+    let known = append(&process, &who, &whom, &event, now).await?;
     let taken = json!({ "id": id, "until": until.to_rfc3339(), "in_force": known });
     Ok(answer::json(StatusCode::ACCEPTED, &taken))
 }
@@ -89,11 +90,11 @@ pub(crate) async fn delete(
     let known: Vec<&str> = TARGET.into_iter().chain(["reason", "id"]).collect();
     let query = Parameters::of(&pairs, &known).map_err(answer::bad_request)?;
     let values = NAMES.map(|name| query.get(name));
-    let target = target(&who, query.get("scope").unwrap_or_default(), query.get("tenant").map(str::to_owned), &values)?;
+    let whom = whom(&who, query.get("scope").unwrap_or_default(), query.get("tenant").map(str::to_owned), &values)?;
     let (now, reason) = (EventTime(clock::now_ms()), query.get("reason"));
-    let id = query.get("id").map_or_else(|| own_id("release", &target, &[], now), str::to_owned);
-    let event = target.release(&Act { id: &id, at: now, actor: None, reason });
-    let known = append(&process, &who, &target, &event, now).await?;
+    let id = query.get("id").map_or_else(|| own_id("release", &whom, &[], now), str::to_owned);
+    let event = release(&whom, &Act { id: &id, at: now, actor: None, reason });
+    let known = append(&process, &who, &whom, &event, now).await?;
     Ok(answer::json(StatusCode::ACCEPTED, &json!({ "id": id, "released": known })))
 }
 
@@ -118,7 +119,7 @@ pub(crate) async fn get(
         let tenant = of("/subject/tenant");
         let is_asked = only.as_ref().is_none_or(|only| only == tenant) && who.tenants.have(tenant);
         let is_over = EventTime::parse_rfc3339(of("/expires_at")).is_some_and(|end| end <= now);
-        !is_over && (is_asked || of("/subject/scope") == StopScope::All.as_str())
+        !is_over && (is_asked || of("/subject/scope") == Kind::All.as_str())
     };
     let mut stops: Vec<Value> = rows.filter(concerns).map(|row| view::stop(&row)).collect();
     stops.sort_by_cached_key(|stop| Reverse(stop.get("since").and_then(Value::as_str).map(str::to_owned)));
@@ -127,18 +128,12 @@ pub(crate) async fn get(
 
 /// Whom a request means, by the values of [`NAMES`]. Only the name of its scope may be given: another one would be taken for a narrower
 /// stop than is meant.
-fn target(who: &Principal, scope: &str, tenant: Option<String>, values: &[Option<&str>; 4]) -> Result<Target, Refusal> {
+fn whom(who: &Principal, scope: &str, tenant: Option<String>, values: &[Option<&str>; 4]) -> Result<Whom, Refusal> {
     let mut names = NAMES.into_iter().zip(values);
     let bad = |message: String| Refusal::from(answer::bad_request(message));
-    let words = StopScope::LIST.map(StopScope::as_str).join(", ");
-    let scope = StopScope::from_name(scope).ok_or_else(|| bad(format!("scope is one of {words}")))?;
-    let own = match scope {
-        StopScope::Session => Some("session_id"),
-        StopScope::Agent => Some("agent_id"),
-        StopScope::Tree => Some("root_id"),
-        StopScope::Swarm => Some("swarm_id"),
-        StopScope::Tenant | StopScope::All => None,
-    };
+    let words = Kind::stopped().map(Kind::as_str).collect::<Vec<_>>().join(", ");
+    let scope = Kind::stopped().find(|kind| kind.as_str() == scope).ok_or_else(|| bad(format!("scope is one of {words}")))?;
+    let own = scope.field();
     if let Some((other, _)) = names.clone().find(|(name, value)| value.is_some() && Some(*name) != own) {
         return Err(bad(format!("a stop of scope {} has no {other}", scope.as_str())));
     }
@@ -146,19 +141,18 @@ fn target(who: &Principal, scope: &str, tenant: Option<String>, values: &[Option
     if let (Some(own), None) = (own, name) {
         return Err(bad(format!("a stop of scope {} needs {own}", scope.as_str())));
     }
-    let name = name.unwrap_or_default().to_owned();
-    if scope == StopScope::All {
+    let name = name.unwrap_or_default();
+    if scope == Kind::All {
         if tenant.is_some() {
             return Err(bad("a stop of scope all has no tenant; of one tenant: scope tenant".to_owned()));
         }
-        return if who.tenants.are_all() { Ok(Target { scope, tenant, name }) } else { Err(foreign_tenant(who)) };
+        return if who.tenants.are_all() { Ok(Whom::new("", scope, name)) } else { Err(foreign_tenant(who)) };
     }
     let tenant = who.tenant(tenant).ok_or_else(|| foreign_tenant(who))?;
-    let tenant = Some(tenant).filter(|tenant| !tenant.is_empty());
-    if scope == StopScope::Tenant && tenant.is_none() {
+    if scope == Kind::Tenant && tenant.is_empty() {
         return Err(bad("a stop of scope tenant needs tenant".to_owned()));
     }
-    Ok(Target { scope, tenant, name })
+    Ok(Whom::new(&tenant, scope, name))
 }
 
 fn until(asked: &Asked, now: EventTime) -> Result<EventTime, String> {
@@ -174,24 +168,18 @@ fn until(asked: &Asked, now: EventTime) -> Result<EventTime, String> {
 }
 
 /// An id of an act that brings none, made of all its parts and of when it came.
-fn own_id(kind: &str, target: &Target, more: &[&str], now: EventTime) -> String {
-    let (key, at) = (target.subject().row_key(), now.0.to_string());
+fn own_id(kind: &str, whom: &Whom, more: &[&str], now: EventTime) -> String {
+    let (key, at) = (SubjectKey::Stop(whom.clone()).row_key(), now.0.to_string());
     act_id(kind, &[&[&*key, &*at], more].concat())
 }
 
 /// Writes the event, to the log or to the topic of events. Whether a guard of this process knows.
-async fn append(
-    process: &Arc<Process>,
-    who: &Principal,
-    target: &Target,
-    event: &Value,
-    now: EventTime,
-) -> Result<bool, Refusal> {
+async fn append(process: &Arc<Process>, who: &Principal, whom: &Whom, event: &Value, now: EventTime) -> Result<bool, Refusal> {
     acts::expect_live(process)?;
-    let written = acts::write(process, who, target.record_key(), event, now).await?;
+    let written = acts::write(process, who, whom.record_key(), event, now).await?;
     let is_settled = acts::is_settled(process, &written).await;
     let Some(desk) = &process.shared.desk else { return Ok(false) };
     // What was settled may have been dropped, as one more than there may be: only what the guard holds is in force.
     let wanted = event.get("until").and_then(Value::as_str).and_then(EventTime::parse_rfc3339);
-    Ok(is_settled && desk.stopped_until(&target.subject().row_key()) == wanted)
+    Ok(is_settled && desk.stopped_until(&SubjectKey::Stop(whom.clone()).row_key()) == wanted)
 }

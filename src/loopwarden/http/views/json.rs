@@ -90,7 +90,7 @@ pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> Valu
     let head = &session.head;
     let (tenant, agent_id) = match &agent.subject {
         SubjectKey::Agent { tenant, agent_id, .. } => (tenant.as_str(), agent_id.as_str()),
-        SubjectKey::Swarm { .. } | SubjectKey::Fleet { .. } | SubjectKey::Group { .. } | SubjectKey::Stop { .. } => ("", ""),
+        SubjectKey::Swarm { .. } | SubjectKey::Fleet { .. } | SubjectKey::Group { .. } | SubjectKey::Stop(_) => ("", ""),
     };
     let mut steps: Vec<Value> =
         session.history.ring_back().take(steps_max).map(|step| step_json(step, session.history.tool(step))).collect();
@@ -155,7 +155,7 @@ pub(crate) fn budget(view: &BudgetView) -> Value {
     json!({
         "budget": view.name,
         "per": view.per.as_str(),
-        "group": { "kind": view.group.kind.as_str(), "name": view.group.name },
+        "group": { "kind": view.whom.kind.as_str(), "name": view.whom.name },
         "mode": view.mode.as_str(),
         "blocks": blocks,
         "parts": view.parts.iter().map(part).collect::<Vec<_>>(),

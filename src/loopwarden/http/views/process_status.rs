@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use loopwarden_core::{engine::SubjectKey, event::EventTime};
-use loopwarden_lane::{AgentView, BudgetView, CounterView, Listed, Listing, Matching, Numbered, Spender, Standing, TaskView};
+use loopwarden_core::{event::EventTime, whom::Whom};
+use loopwarden_lane::{AgentView, BudgetView, CounterView, Listed, Listing, Matching, Numbered, Standing, TaskView};
 use serde_json::Value;
 
 use crate::{http::backlog::Backlog, http::listener::metrics::Answered, telemetry::guard::GuardReport};
@@ -60,7 +60,7 @@ pub trait ProcessStatus: Send + Sync + 'static {
     ///
     /// # Errors
     /// No lane answered in time, or the store failed.
-    fn budgets(&self, spenders: Vec<Spender>, now: EventTime) -> Result<Vec<BudgetView>, Unanswered>;
+    fn budgets(&self, agents: &Arc<Vec<AgentView>>, now: EventTime) -> Result<Vec<BudgetView>, Unanswered>;
     /// The first of the sessions that tasks of this process hold. The stops of the question are filled in; of more sessions than one request may
     /// look at, the answer says where it ended.
     ///
@@ -71,7 +71,7 @@ pub trait ProcessStatus: Send + Sync + 'static {
     ///
     /// # Errors
     /// No lane answered in time, or the store failed.
-    fn matching(&self, subject: &SubjectKey) -> Result<Matching, Unanswered>;
+    fn matching(&self, whom: &Whom) -> Result<Matching, Unanswered>;
     /// Commands after a number that are still kept, and the number of the last one; without Kafka there are none, since there is a feed.
     fn recent(&self, after: u64) -> (Vec<Numbered>, u64);
     /// What waits to be judged, where the log is its own.

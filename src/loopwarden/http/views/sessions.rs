@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::{Extension, http::StatusCode, response::Response};
 use loopwarden_core::engine::{Action, SubjectKey};
-use loopwarden_core::event::{EventTime, StopScope};
+use loopwarden_core::{event::EventTime, whom::Whom};
 use loopwarden_lane::{Listing, SessionOrder, SessionRow, SessionState};
 use serde_json::{Value, json};
 
@@ -102,17 +102,9 @@ fn state(row: &SessionRow) -> &'static str {
 }
 
 /// Whom a stop names, as `/v1/stops` has it: what a release is to name.
-fn stop(subject: &SubjectKey) -> Value {
-    let SubjectKey::Stop { tenant, scope, name } = subject else { return Value::Null };
-    let named = match scope {
-        StopScope::Session => Some("session_id"),
-        StopScope::Agent => Some("agent_id"),
-        StopScope::Tree => Some("root_id"),
-        StopScope::Swarm => Some("swarm_id"),
-        StopScope::Tenant | StopScope::All => None,
-    };
-    let all = named.map(|field| (field, name.as_str())).into_iter().chain(Some(("tenant", tenant.as_str())));
-    let known = all.filter(|(_, value)| !value.is_empty());
-    let fields = Some(("scope", scope.as_str())).into_iter().chain(known);
+fn stop(whom: &Whom) -> Value {
+    let named = whom.kind.field().map(|field| (field, &*whom.name));
+    let known = named.into_iter().chain([("tenant", &*whom.tenant)]).filter(|(_, value)| !value.is_empty());
+    let fields = [("scope", whom.kind.as_str())].into_iter().chain(known);
     fields.map(|(field, value)| (field.to_owned(), Value::from(value))).collect()
 }

@@ -4,9 +4,10 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use axum::extract::{Path, Query, State};
 use axum::{Extension, http::StatusCode, response::Response};
-use loopwarden_core::engine::{SEPARATOR, SubjectKey};
-use loopwarden_core::event::{EventTime, StopScope};
-use loopwarden_lane::{AgentView, Spender, Standing};
+use loopwarden_core::engine::SEPARATOR;
+use loopwarden_core::event::EventTime;
+use loopwarden_core::whom::{Kind, Whom};
+use loopwarden_lane::{AgentView, Standing};
 use loopwarden_log::embedded::StateRow;
 use serde_json::{Value, json};
 
@@ -153,47 +154,22 @@ pub(crate) async fn session(
     // Lanes that are too busy to answer have answered about the session: it is shown all the same.
     let standing = answer::blocking(&process.asks, move || status.stops()).await?.unwrap_or_default();
     let rows = standing.rows.iter().filter_map(|row| serde_json::from_slice::<Value>(row).ok());
-    let is_meant = |row: &Value| !has_expired(row, now) && binds(row, &tenant, &id, &agents);
-    let held: Vec<Value> = rows.filter(is_meant).map(|row| view::stop(&row)).collect();
-    let (status, spenders) = (Arc::clone(&process.status), agents.iter().filter_map(spender).collect());
-    let budgets = answer::blocking(&process.asks, move || status.budgets(spenders, now)).await?.unwrap_or_default();
+    let in_force = rows.filter(|row| !has_expired(row, now)).map(|row| view::stop(&row));
+    let held: Vec<Value> = in_force.filter(|stop| binds(stop, &agents)).collect();
+    let (status, agents) = (Arc::clone(&process.status), Arc::new(agents));
+    let spenders = Arc::clone(&agents);
+    let budgets = answer::blocking(&process.asks, move || status.budgets(&spenders, now)).await?.unwrap_or_default();
     let budgets: Vec<Value> = budgets.iter().map(view::budget).collect();
     let agents: Vec<Value> = agents.iter().map(|agent| view::agent(agent, steps, now)).collect();
     Ok(answer::ok(&json!({ "session_id": id, "agents": agents, "stops": held, "budgets": budgets })))
 }
 
-fn spender(agent: &AgentView) -> Option<Spender> {
-    let SubjectKey::Agent { tenant, session_id, agent_id } = &agent.subject else { return None };
-    let head = &agent.session.head;
-    Some(Spender {
-        tenant: tenant.clone(),
-        session_id: session_id.clone(),
-        agent_id: agent_id.clone(),
-        swarm_id: head.swarm_id.to_string(),
-        tree: head.tree.as_ref().map_or_else(String::new, |tree| tree.name.to_string()),
-    })
-}
-
-/// Whether the stop of a row binds any agent of a session.
-fn binds(row: &Value, tenant: &str, session_id: &str, agents: &[AgentView]) -> bool {
-    let Some(subject) = row.get("subject") else { return false };
-    let of = |field: &str| subject.get(field).and_then(Value::as_str).unwrap_or_default();
-    let has_name =
-        |agent: &AgentView| matches!(&agent.subject, SubjectKey::Agent { agent_id, .. } if *agent_id == of("agent_id"));
-    let is_of_tenant = of("tenant") == tenant;
-    match StopScope::from_name(of("scope")) {
-        Some(StopScope::All) => true,
-        Some(StopScope::Tenant) => is_of_tenant,
-        Some(StopScope::Session) => is_of_tenant && of("session_id") == session_id,
-        Some(StopScope::Agent) => is_of_tenant && agents.iter().any(has_name),
-        Some(StopScope::Tree) => {
-            let name = subject.pointer("/group/name").and_then(Value::as_str).unwrap_or_default();
-            let is_in_tree = |agent: &AgentView| matches!(&agent.subject, SubjectKey::Agent { agent_id, .. } if agent.session.head.is_in_tree(session_id, agent_id, name));
-            is_of_tenant && agents.iter().any(is_in_tree)
-        }
-        Some(StopScope::Swarm) => is_of_tenant && agents.iter().any(|agent| *agent.session.head.swarm_id == *of("swarm_id")),
-        None => false,
-    }
+/// Whether a stop binds any of the agents.
+fn binds(stop: &Value, agents: &[AgentView]) -> bool {
+    let of = |field: &str| stop.get(field).and_then(Value::as_str).unwrap_or_default();
+    let Some(kind) = Kind::from_name(of("scope")) else { return false };
+    let whom = Whom::new(of("tenant"), kind, kind.field().map_or("", of));
+    agents.iter().filter_map(AgentView::who).any(|who| who.is(&whom))
 }
 
 /// A swarm: what is counted for it, and in embedded mode its rows in force.
