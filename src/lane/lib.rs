@@ -11,34 +11,126 @@
 //! follows (`commit`). Nothing leaves the process before a commit, so dropping the overlay undoes everything: an abort, a panic, a
 //! rebalance and an unknown outcome all end there. Whoever holds a task's [`Lease`] may touch its state: one in a process (rule R1).
 
-mod commit;
-mod encode;
-mod foreign;
-mod memory;
-mod metrics;
-mod restore;
+mod health;
 mod settings;
-mod stage;
-mod sums;
-mod task;
-mod thread;
+
+// The rooms in their order: each imports from those above it only.
+
+/// What is counted and measured.
+mod metrics {
+    pub(crate) mod histogram;
+    pub(crate) mod intake;
+    pub(crate) mod stats;
+}
+
+/// What a task keeps in memory of its store: bounded in bytes, and pinned while it is not committed.
+mod memory {
+    pub(crate) mod cache;
+    pub(crate) mod counters;
+    pub(crate) mod pinned;
+    pub(crate) mod seen;
+    pub(crate) mod sorted;
+    pub(crate) mod uncommitted;
+}
+
+mod encode;
+
+/// What session tasks send to the swarm stage: sums, resets and the time they have reached.
+mod sums {
+    pub(crate) mod aggregates;
+    pub(crate) mod sources;
+}
+
+/// A task: its states, who owns it, its timers, what is wrong with its records, and what is asked about it.
+mod task {
+    pub(crate) mod census;
+    pub(crate) mod lease;
+    pub(crate) mod listing;
+    pub(crate) mod outcome;
+    pub(crate) mod poison;
+    pub(crate) mod query;
+    pub(crate) mod retention;
+    pub(crate) mod share;
+    pub(crate) mod state;
+    pub(crate) mod stops;
+    pub(crate) mod tasks;
+    pub(crate) mod timers;
+}
+
+/// The restore of a task's state from its changelog, and who steps it (page `commit`).
+mod restore {
+    mod loader;
+    pub(crate) mod machine;
+    pub(crate) mod workers;
+}
+
+/// What a commit writes, when it is due, and the last commands that one wrote (page `commit`).
+mod commit {
+    pub(crate) mod overlay;
+    pub(crate) mod pacing;
+    pub(crate) mod recent;
+}
+
+/// A foreign topic, whose records are no events, or have another key than their session: a lane makes events of them and writes these to
+/// the input topic.
+///
+/// A commit is that of any lane: the events, the dead letters and the offsets of what was read, in one transaction (page `commit`). There
+/// is no state: what becomes of a record follows from the record alone, so that a restart forgets nothing, and a repetition writes the
+/// same. What other lanes restore from a changelog, this one asks of the group, whose offsets moved with the events (rule C6).
+mod foreign {
+    pub(crate) mod form;
+    pub(crate) mod group;
+    pub(crate) mod processor;
+}
+
+/// One record's way through a stage: from bytes to effects in the overlay.
+mod stage {
+    mod budgets;
+    pub(crate) mod context;
+    mod effects;
+    mod feed;
+    mod reset;
+    mod session;
+    mod stop;
+    mod swarm;
+}
+
+/// A lane as a thread: it polls, commits, takes and gives back tasks, and says how it is.
+mod thread {
+    mod commit;
+    pub(crate) mod exit;
+    mod hold;
+    pub(crate) mod lane;
+    mod made;
+    pub(crate) mod pace;
+    mod rebalance;
+    pub(crate) mod supervise;
+    mod watermarks;
+}
+
+/// What a lane answers about its tasks and sessions: committed state only.
+mod view {
+    mod answer;
+    mod looks;
+    mod operated;
+}
 
 pub use commit::recent::{Numbered, Recent};
 pub use encode::Encoder;
 pub use foreign::form::Form;
 pub use foreign::group::GroupRestorer;
 pub use foreign::processor::{Foreign, ForeignSettings};
-pub use foreign::report::{IntakeReport, IntakeStats};
 pub use metrics::histogram::{BUCKETS_US, Histogram};
+pub use metrics::intake::{IntakeReport, IntakeStats};
 pub use metrics::stats::{COMMIT_STEPS, LaneMetric, Samples, Stats, Value};
 pub use restore::machine::Restore;
-pub use restore::outcome::{Ready, RestoreError, RestoreStep, Waited};
-pub use restore::workers::{Answer, InlineRestorer, RestorePool, Restorer};
+pub use restore::workers::{InlineRestorer, RestorePool};
 pub use settings::{Breaker, Clock, CommitTrigger, DeadLetterContent, LaneSettings, OnInputLoss, ProcessMode};
 pub use stage::context::Observer;
-pub use stage::poison::{KillerFile, Suspect};
 pub use task::lease::{Lease, Leases};
 pub use task::listing::{Listed, Listing, Places, SessionOrder, SessionRow, SessionState};
+pub use task::outcome::{Answer, Ready, RestoreError, RestoreStep, Restorer, Waited};
+pub use task::poison::{KillerFile, Suspect};
 pub use task::query::{AgentView, Ask, BudgetView, CounterView, Matching, Standing, TaskState, TaskView};
 pub use task::retention::sweep;
 pub use task::state::{Draining, Poisoned, Restoring, Running, Task};

@@ -15,18 +15,14 @@
 pub mod clock;
 pub mod embedded;
 mod headers;
-mod names;
-mod replace;
 mod steady;
 
-use std::time::Duration;
+use std::{fs, fs::File, io, io::Write as _, path::Path, time::Duration};
 
 pub use headers::Headers;
 use loopwarden_core::engine::Command;
 use loopwarden_core::event::{NextOffset, Record, RecordOffset, Stage, TaskId};
 use loopwarden_state::{StoreError, report::Sum};
-pub use names::InputNames;
-pub use replace::replace;
 pub use steady::SteadyClock;
 
 /// Whether the handler of [`Log::poll`] wants more records now.
@@ -409,4 +405,43 @@ impl Partitions {
             Stage::Swarm => self.swarm,
         }
     }
+}
+
+/// Name of each stage's input topic. Records of the worlds without Kafka carry those of a real installation, so that commands that quote
+/// them read the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputNames {
+    /// Topic of the events.
+    pub events: String,
+    /// Topic of the sums for the swarm stage.
+    pub swarm_counts: String,
+}
+
+impl Default for InputNames {
+    fn default() -> Self {
+        Self { events: "agents.tool-events.v1".to_owned(), swarm_counts: "loopwarden.swarm-counts".to_owned() }
+    }
+}
+
+impl InputNames {
+    /// Name of a stage's input.
+    pub fn of(&self, stage: Stage) -> &str {
+        match stage {
+            Stage::Session => &self.events,
+            Stage::Swarm => &self.swarm_counts,
+        }
+    }
+}
+
+/// Gives a file another content: after this it has that, also after a power cut; before, the content it had.
+///
+/// # Errors
+/// As any write; the file is then as it was.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }

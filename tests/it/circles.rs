@@ -1,11 +1,15 @@
-//! No circle between files: what a file imports, directly or by way of others, never imports the file.
+//! No circle between files: what a file imports, directly or by way of others, never imports the file. And no circle between two folders.
 //!
 //! `mod x;` and `pub use` are no imports: a name that a file passes on counts as an import of the file that defines it.
 #![expect(clippy::indexing_slicing, reason = "a scanner over text that is in the repository; a wrong index fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::ratchets::{complaint, held};
 use crate::source::{code_only, files, is_word, without_tests};
+
+/// Pairs of folders of which each imports from the other, and neither lies in the other. None is in `lane`.
+const FOLDER_PAIRS_MAX: usize = 13;
 
 /// Files of one crate, by the path of their module: `lane::commit`.
 type Module = Vec<String>;
@@ -112,7 +116,8 @@ fn resolve(from: &Module, path: &[String], all: &BTreeMap<Module, Imports>, dept
     while let Some((first, more)) = rest.split_first() {
         let mut inner = here.clone();
         inner.push(first.clone());
-        if !all.contains_key(&inner) {
+        // A file, or a folder whose files are declared further up.
+        if !all.range::<Module, _>(inner.clone()..).next().is_some_and(|(known, _)| known.starts_with(&inner)) {
             break;
         }
         (here, rest) = (inner, more);
@@ -130,17 +135,36 @@ fn resolve(from: &Module, path: &[String], all: &BTreeMap<Module, Imports>, dept
     all.contains_key(&here).then_some(here)
 }
 
-/// Groups of files that import one another in a circle: pairs of files of which each reaches the other.
-fn circles(sources: &[(String, String)]) -> Vec<Vec<String>> {
+/// What each file imports.
+fn imported(sources: &[(String, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
     let all: BTreeMap<Module, Imports> =
         sources.iter().filter_map(|(path, text)| Some((module(path)?, imports(&without_tests(&code_only(text)))))).collect();
-    let direct: BTreeMap<&Module, BTreeSet<Module>> = all
+    let targets = |from: &Module, imports: &Imports| {
+        imports.uses.iter().filter_map(|path| resolve(from, path, &all, 0)).filter(|target| target != from).collect()
+    };
+    all.iter().map(|(from, imports)| (from.clone(), targets(from, imports))).collect()
+}
+
+/// Pairs of folders of which each has a file that imports from the other. Of two that lie in one another, the outer one is the face of the
+/// inner one: they are none.
+fn folder_pairs(sources: &[(String, String)]) -> BTreeSet<(String, String)> {
+    let folder = |path: &String| path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+    let folders: BTreeMap<Module, String> = sources.iter().filter_map(|(path, _)| Some((module(path)?, folder(path)?))).collect();
+    let edges: BTreeSet<(String, String)> = imported(sources)
         .iter()
-        .map(|(from, imports)| {
-            let targets = imports.uses.iter().filter_map(|path| resolve(from, path, &all, 0)).filter(|target| target != from);
-            (from, targets.collect())
-        })
+        .flat_map(|(from, targets)| targets.iter().map(move |target| (from, target)))
+        .filter_map(|(from, target)| Some((folders.get(from)?.clone(), folders.get(target)?.clone())))
         .collect();
+    let lies_in = |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'));
+    let is_pair = |(from, to): &&(String, String)| {
+        from < to && edges.contains(&(to.clone(), from.clone())) && !lies_in(to, from) && !lies_in(from, to)
+    };
+    edges.iter().filter(is_pair).cloned().collect()
+}
+
+/// Groups of files that import one another in a circle: pairs of files of which each reaches the other.
+fn circles(sources: &[(String, String)]) -> Vec<Vec<String>> {
+    let direct = imported(sources);
     let reached = |from: &Module| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![from.clone()]);
         while let Some(one) = next.pop() {
@@ -152,7 +176,7 @@ fn circles(sources: &[(String, String)]) -> Vec<Vec<String>> {
         }
         seen
     };
-    let reach: BTreeMap<&Module, BTreeSet<Module>> = all.keys().map(|from| (from, reached(from))).collect();
+    let reach: BTreeMap<&Module, BTreeSet<Module>> = direct.keys().map(|from| (from, reached(from))).collect();
     let mut found: BTreeSet<Vec<String>> = BTreeSet::new();
     for (from, targets) in &reach {
         if targets.contains(*from) {
@@ -169,6 +193,30 @@ fn no_file_imports_itself_by_way_of_others() {
     assert!(sources.len() > 200, "src was not read");
     let found: Vec<String> = circles(&sources).iter().map(|group| group.join(" ")).collect();
     assert!(found.is_empty(), "circles of files:\n{}", found.join("\n"));
+}
+
+#[test]
+fn folders_are_layers() {
+    let pairs = folder_pairs(&files("src", &[".rs"]));
+    let of_lane: Vec<String> =
+        pairs.iter().filter(|(one, _)| one.starts_with("src/lane")).map(|(one, other)| format!("{one} {other}")).collect();
+    assert!(of_lane.is_empty(), "folders of lane that import each other:\n{}", of_lane.join("\n"));
+    held(complaint(&format!("folders that import each other: {pairs:?}"), pairs.len(), FOLDER_PAIRS_MAX));
+}
+
+#[test]
+fn two_folders_that_import_each_other_are_found_and_one_within_the_other_is_none() {
+    let source = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+    let all = [
+        source("src/a/lib.rs", "mod b { mod x; mod y; } mod c; pub use b::x::X;"),
+        source("src/a/b/x.rs", "use crate::c::{C, d::D}; pub struct X;"),
+        source("src/a/b/y.rs", "use crate::b::x::X;"),
+        source("src/a/c/mod.rs", "mod d; use crate::b::y::Y; use self::{d::D, e::f::F}; pub struct C;"),
+        source("src/a/c/d.rs", "use super::C;"),
+        source("src/a/c/e/f.rs", "use crate::c::C;"),
+    ];
+    let pair = |one: &str, other: &str| (one.to_owned(), other.to_owned());
+    assert_eq!(folder_pairs(&all), BTreeSet::from([pair("src/a/b", "src/a/c")]));
 }
 
 #[test]

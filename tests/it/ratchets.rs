@@ -66,7 +66,7 @@ fn sources() -> Vec<Source> {
 }
 
 /// What is to be done about a figure, if anything.
-fn complaint(what: &str, figure: usize, bound: usize) -> Option<String> {
+pub(crate) fn complaint(what: &str, figure: usize, bound: usize) -> Option<String> {
     if figure > bound {
         return Some(format!("{what}: {figure}, at most {bound} are allowed"));
     }
@@ -74,7 +74,7 @@ fn complaint(what: &str, figure: usize, bound: usize) -> Option<String> {
     is_far_below.then(|| format!("{what}: {figure}, far below its bound of {bound}; lower the bound"))
 }
 
-fn held(complaints: impl IntoIterator<Item = String>) {
+pub(crate) fn held(complaints: impl IntoIterator<Item = String>) {
     let complaints: Vec<String> = complaints.into_iter().collect();
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }

@@ -37,7 +37,7 @@ const TABLE: &[Layer] = &[
 const ONLY_IN: &[(&str, &[&str])] = &[
     ("rocksdb", &["src/state/rocks"]),
     // The client panics on a header whose name is no UTF-8; only its reader of headers may catch that.
-    ("catch_unwind", &["src/lane/stage/poison.rs", "src/kafka/client/message.rs"]),
+    ("catch_unwind", &["src/lane/task/poison.rs", "src/kafka/client/message.rs"]),
     // Calls into librdkafka that rdkafka does not wrap. The lints of the workspace deny it, and nobody else lifts that.
     ("unsafe_code", &["src/kafka/client/native.rs"]),
     ("tokio", &["src/lane/thread/supervise.rs", "src/loopwarden/http", "src/loopwarden/signals.rs", "src/mcp_http"]),
@@ -270,7 +270,7 @@ const BAD: &[(&str, &str, &str)] = &[
     (
         "src/lane/thread/lane.rs",
         "fn f() { std::panic::catch_unwind(g); }",
-        "`catch_unwind` stands in src/lane/stage/poison.rs, src/kafka/client/message.rs only",
+        "`catch_unwind` stands in src/lane/task/poison.rs, src/kafka/client/message.rs only",
     ),
     ("src/lane/thread/lane.rs", "use tokio::sync::mpsc;", "`tokio` stands in"),
     ("src/kafka/lib.rs", "#[expect(unsafe_code)]\nfn f() {}", "`unsafe_code` stands in src/kafka/client/native.rs only"),

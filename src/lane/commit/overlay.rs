@@ -8,7 +8,7 @@ use loopwarden_core::event::{EventTime, RecordOffset, Stage, TaskId};
 use loopwarden_log::Output;
 
 use crate::{
-    commit::recent::CommittedCommands, foreign::report::Counted, memory::cache::EntryId, metrics::stats::Stats,
+    commit::recent::CommittedCommands, memory::cache::EntryId, metrics::intake::Counted, metrics::stats::Stats,
     settings::LaneSettings, sums::aggregates::Sums,
 };
 

@@ -7,11 +7,10 @@ use loopwarden_core::limits::CONFIRM_WAIT;
 use loopwarden_log::{Changelog, LogError};
 use loopwarden_state::Position;
 
-use crate::restore::outcome::{Ready, RestoreError, Waited};
-use crate::restore::workers::{Answer, Restorer};
+use crate::health::{Since, TROUBLE_MS_MAX};
 use crate::settings::{Clock, OnInputLoss};
+use crate::task::outcome::{Answer, Ready, RestoreError, Restorer, Waited};
 use crate::task::state::{Restoring, Task};
-use crate::thread::health::{Since, TROUBLE_MS_MAX};
 
 /// Pause before the group is asked again where a partition stands. Milliseconds.
 const ASK_AGAIN_MS: u64 = 100;

@@ -9,9 +9,9 @@ use loopwarden_sources::{Grant, Senders, Sources};
 
 use crate::encode::{dead_letter, dead_letter_why};
 use crate::foreign::form::{Event, Form, Read};
-use crate::foreign::report::{Counted, IntakeReport, IntakeStats};
+use crate::metrics::intake::{Counted, IntakeReport, IntakeStats};
 use crate::task::tasks::{Slot, Tasks};
-use crate::{commit::overlay::Overlay, metrics::stats::Stats, settings::DeadLetterContent, stage::poison::guarded};
+use crate::{commit::overlay::Overlay, metrics::stats::Stats, settings::DeadLetterContent, task::poison::guarded};
 
 /// Header of an event: topic, partition and offset of the record that it was made of.
 const SOURCE: &str = "lw_source";

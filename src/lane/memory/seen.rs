@@ -9,7 +9,7 @@ use loopwarden_state::swarm::CounterKind;
 use loopwarden_state::{Change, KeyFamily, StateStore, StoreError, swarm};
 
 use crate::memory::sorted::SortedKeys;
-use crate::task::uncommitted::{Uncommitted, Versioned};
+use crate::memory::uncommitted::{Uncommitted, Versioned};
 
 /// Times are rounded down to this, so that a busy counter moves in the order once a minute and not with every commit. Milliseconds.
 const GRAIN_MS: i64 = 60_000;

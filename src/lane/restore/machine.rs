@@ -9,10 +9,10 @@ use loopwarden_core::event::{EventTime, NextOffset, TaskId};
 use loopwarden_log::{Changelog, Flow, LogError};
 use loopwarden_state::{Growth, Position, StateStore, StoreError};
 
-use crate::restore::outcome::{Ready, RestoreError, RestoreStep, Waited};
+use crate::health::{Since, TROUBLE_MS_MAX};
 use crate::settings::{Clock, LaneSettings, OnInputLoss};
+use crate::task::outcome::{Ready, RestoreError, RestoreStep, Waited};
 use crate::task::state::{Restoring, Task};
-use crate::thread::health::{Since, TROUBLE_MS_MAX};
 use crate::{restore::loader::Loader, task::retention::is_too_old};
 
 /// One wait for the group's stable offset. Milliseconds.
@@ -295,9 +295,7 @@ impl Restore {
                 let position = first(changelog.first_offset(self.id)?);
                 return Ok(self.ready(position, true, None));
             };
-            self.asks += 1;
-            if self.asks < ASKS_MAX {
-                self.phase = Phase::Ask { from: next };
+            if self.is_asked_again(next) {
                 return Ok(RestoreStep::Again(AGAIN_MS));
             }
             let hint = reset_hint(self.id);
@@ -316,9 +314,7 @@ impl Restore {
                 return Ok(RestoreStep::Again(AGAIN_MS));
             }
             if position.next_offset > group {
-                self.asks += 1;
-                if self.asks < ASKS_MAX {
-                    self.phase = Phase::Ask { from: next };
+                if self.is_asked_again(next) {
                     return Ok(RestoreStep::Again(AGAIN_MS));
                 }
                 return self.start_over(&position, group);
@@ -336,14 +332,29 @@ impl Restore {
             return Err(stop("E0502", message));
         }
         let position = self.loader.finish(next, Some(position), clock.wall_ms())?.unwrap_or_default();
+        self.complete(position, input.start)
+    }
+
+    /// Asks for the group's offset once more; false where it was asked often enough.
+    const fn is_asked_again(&mut self, from: u64) -> bool {
+        self.asks += 1;
+        let is_asked = self.asks < ASKS_MAX;
+        if is_asked {
+            self.phase = Phase::Ask { from };
+        }
+        is_asked
+    }
+
+    /// The state is complete; of its input, what came before `input_start` is gone.
+    fn complete(&mut self, position: Position, input_start: u64) -> Result<RestoreStep, StepError> {
         self.expect_grown()?;
-        if position.next_offset.0 < input.start {
-            let lost = (position.next_offset.0, input.start);
+        if position.next_offset.0 < input_start {
+            let lost = (position.next_offset.0, input_start);
             if self.settings.on_input_loss == OnInputLoss::Stop {
                 let message = format!("input of {} was deleted before it was read: offsets {} to {}", self.id, lost.0, lost.1);
                 return Err(stop("E0503", message));
             }
-            let position = Position { next_offset: NextOffset(input.start), ..position };
+            let position = Position { next_offset: NextOffset(input_start), ..position };
             return Ok(self.ready(position, false, Some(lost)));
         }
         Ok(self.ready(position, false, None))

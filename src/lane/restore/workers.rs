@@ -10,39 +10,15 @@ use loopwarden_log::Changelog;
 use loopwarden_state::{StateStore, StoreError};
 
 use crate::metrics::stats::{count, stage_at};
-use crate::restore::outcome::{Ready, RestoreError, RestoreStep};
 use crate::settings::{Clock, LaneSettings};
+use crate::task::outcome::{Answer, RestoreError, RestoreStep, Restorer};
 use crate::task::state::{Restoring, Task};
-use crate::{restore::machine::Restore, stage::poison::guarded};
+use crate::{restore::machine::Restore, task::poison::guarded};
 
 /// Answers a lane may leave unread; more tasks than that no lane has.
 const ANSWERS_MAX: usize = 65_536;
 /// Longest sleep of an idle restore thread. Milliseconds.
 const IDLE_MS: u64 = 1_000;
-
-/// A restore that ended.
-#[derive(Debug)]
-pub struct Answer {
-    pub id: TaskId,
-    /// Number the lane gave it; an older one is void.
-    pub attempt: u64,
-    /// What came of it.
-    pub result: Result<Box<Ready>, RestoreError>,
-}
-
-/// Takes restores and answers them later.
-pub trait Restorer: Send {
-    /// Queues a restore.
-    fn submit(&mut self, task: Task<Restoring>, attempt: u64);
-    /// Forgets the restore of a task; its lease is given back as soon as nothing works on it.
-    fn cancel(&mut self, id: TaskId);
-    /// The next one that ended. Never waits.
-    fn poll(&mut self, clock: &dyn Clock) -> Option<Answer>;
-    /// Whether this restorer needs to be polled to get on.
-    fn needs_turns(&self) -> bool;
-    /// Changelog offsets still to be read, by stage: session, swarm.
-    fn left(&self) -> [u64; 2];
-}
 
 /// Steps restores when it is polled, one step of each at a time.
 pub struct InlineRestorer {

@@ -6,8 +6,8 @@ use loopwarden_core::engine::{SwarmCallKey, SwarmInput};
 use loopwarden_state::KeyFamily;
 use loopwarden_state::{report::parse_report_key, swarm::CounterKind};
 
-use crate::stage::context::{Cause, RecordContext, Stop};
-use crate::stage::poison::Culprit;
+use crate::stage::context::{Cause, Halt, RecordContext};
+use crate::task::poison::Culprit;
 
 /// Keys of counters that are read at a time.
 const COUNTERS_READ: usize = 256;
@@ -15,7 +15,7 @@ const COUNTERS_READ: usize = 256;
 impl RecordContext<'_> {
     /// Compares the budgets of a task of the swarm stage with the policy in force, from where it stopped on. When the overlay is full, the rest
     /// comes after the commit.
-    pub(crate) fn compare_budgets(&mut self) -> Result<(), Stop> {
+    pub(crate) fn compare_budgets(&mut self) -> Result<(), Halt> {
         if self.task.seen.count(CounterKind::Budget, &*self.work.store, self.id)? == 0 {
             self.task.end_comparison(self.work.engine.policy());
         }
@@ -37,7 +37,7 @@ impl RecordContext<'_> {
             for (key, of) in keys {
                 if self.work.is_full() {
                     *self.task.compares_budgets = Some(key);
-                    return Err(Stop::Full);
+                    return Err(Halt::Full);
                 }
                 let id = (self.id, key);
                 let place = self.work.counters.find(&id, &*self.work.store)?;

@@ -9,7 +9,7 @@ use loopwarden_core::policy::Policy;
 use loopwarden_state::{StateStore, StoreError};
 
 use crate::settings::{CommitTrigger, LaneSettings};
-use crate::stage::poison::{Culprit, KillerFile, Marks};
+use crate::task::poison::{Culprit, KillerFile, Marks};
 use crate::{
     commit::overlay::Overlay, encode::Encoder, foreign::processor::Foreign, memory::cache::Cache, memory::counters::Counters,
     task::state::Running,
@@ -65,7 +65,7 @@ pub(crate) struct RecordContext<'a> {
 
 /// Why an input did not get through.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum Halt {
     /// The overlay is full between two of its timers: commit, then read it again.
     Full,
     /// A detector panicked: drop the overlay, mark this, run again.
@@ -76,7 +76,7 @@ pub(crate) enum Stop {
     Store(StoreError),
 }
 
-impl From<StoreError> for Stop {
+impl From<StoreError> for Halt {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }

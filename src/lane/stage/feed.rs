@@ -4,8 +4,8 @@ use loopwarden_core::event::{Reason, Record, TaskId};
 use loopwarden_log::Flow;
 use loopwarden_state::report::Sum;
 
-use crate::stage::context::{Interrupt, RecordContext, Stop, Work};
-use crate::stage::poison::{Culprit, KillerFile, Suspect};
+use crate::stage::context::{Halt, Interrupt, RecordContext, Work};
+use crate::task::poison::{Culprit, KillerFile, Sender, Suspect};
 use crate::task::tasks::Tasks;
 
 impl Work {
@@ -41,16 +41,32 @@ impl Work {
         self.ended(id, ended)
     }
 
-    fn ended(&mut self, id: TaskId, ended: Result<(), Stop>) -> Flow {
+    fn ended(&mut self, id: TaskId, ended: Result<(), Halt>) -> Flow {
         self.interrupt = Some(match ended {
             Ok(()) if self.must_commit() => return Flow::Stop,
             Ok(()) => return Flow::Continue,
-            Err(Stop::Full) => Interrupt::Full(id),
-            Err(Stop::Panicked(culprit)) => Interrupt::Panicked(id, culprit),
-            Err(Stop::Tripped(why)) => Interrupt::Tripped(id, why),
-            Err(Stop::Store(error)) => Interrupt::Store(error),
+            Err(Halt::Full) => Interrupt::Full(id),
+            Err(Halt::Panicked(culprit)) => Interrupt::Panicked(id, culprit),
+            Err(Halt::Tripped(why)) => Interrupt::Tripped(id, why),
+            Err(Halt::Store(error)) => Interrupt::Store(error),
         });
         Flow::Stop
+    }
+}
+
+impl RecordContext<'_> {
+    /// Takes a record of a foreign topic. A wave of dead letters stops its partition (rule I10): a wrong form must not drain a topic.
+    pub(crate) fn foreign_record(&mut self, record: &Record<'_>) -> Result<(), Halt> {
+        let (work, task) = (&mut *self.work, &mut *self.task);
+        let Some(foreign) = &work.foreign else { return Ok(()) };
+        let is_malformed = foreign.take(self.id, record, &mut work.overlay, work.settings.dead_letters);
+        task.now.next_offset = record.meta.offset.next();
+        if !is_malformed {
+            task.window.note_event();
+        } else if task.window.note_malformed(Sender::of(record)) {
+            return Err(Halt::Tripped(foreign.why_stopped(self.id)));
+        }
+        Ok(())
     }
 }
 

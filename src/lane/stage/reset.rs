@@ -8,20 +8,20 @@ use loopwarden_core::event::{Event, RecordOffset};
 use loopwarden_core::limits::RESET_AGENTS_MAX;
 use loopwarden_state::{KeyFamily, StoreError, session as stored};
 
-use crate::stage::context::{Cause, RecordContext, Stop};
-use crate::stage::poison::Culprit;
+use crate::stage::context::{Cause, Halt, RecordContext};
+use crate::task::poison::Culprit;
 
 impl RecordContext<'_> {
     /// Brings a reset to the other agents of the session, in the order of their keys: those in the store, and those begun since. When
     /// the overlay is full, the record is read again after the commit, and those that have it already are skipped.
-    pub(crate) fn reset_others(&mut self, event: &Event<'_>, place: SourcePosition<'_>, cause: Cause) -> Result<(), Stop> {
+    pub(crate) fn reset_others(&mut self, event: &Event<'_>, place: SourcePosition<'_>, cause: Cause) -> Result<(), Halt> {
         let agents = self.other_agents(event)?;
         let left_out = agents.len().saturating_sub(RESET_AGENTS_MAX);
         let mut applied = 0;
         for (key, _) in agents.into_iter().take(RESET_AGENTS_MAX).filter(|(_, has_it)| !has_it) {
             if applied > 0 && self.work.is_full() {
                 self.task.halfway = Some(RecordOffset(cause.offset));
-                return Err(Stop::Full);
+                return Err(Halt::Full);
             }
             let id = match self.work.cache.find_key(self.id, &key) {
                 Some(id) => id,

@@ -15,14 +15,14 @@ use loopwarden_state::{StoreError, TimerKey, session as stored};
 use crate::encode::dead_letter_id;
 use crate::metrics::stats::{Kind, Placement, Stats, Without, bump, count};
 use crate::settings::{Breaker, LaneSettings};
-use crate::stage::context::{Cause, RecordContext, Stop};
+use crate::stage::context::{Cause, Halt, RecordContext};
 use crate::stage::effects::{move_timers, send_commands};
-use crate::stage::poison::{Culprit, Sender, guarded};
+use crate::task::poison::{Culprit, Sender, guarded};
 use crate::{commit::overlay::Audited, memory::cache::EntryId};
 
 impl RecordContext<'_> {
     /// Takes one record, or the sum that stands for its value.
-    pub(crate) fn record(&mut self, record: &Record<'_>, sum: Option<&Sum>) -> Result<(), Stop> {
+    pub(crate) fn record(&mut self, record: &Record<'_>, sum: Option<&Sum>) -> Result<(), Halt> {
         let offset = record.meta.offset;
         if let Some(reason) = self.work.marks.get(self.id, &Culprit::Record(offset.0)) {
             if reason == Reason::Panic {
@@ -58,7 +58,7 @@ impl RecordContext<'_> {
 
     /// A record that panics has moved the watermark before, and where a commit came between two of the timers that fell due, that stays:
     /// so its time counts always. What kills the process may do so while it is decoded, and has none.
-    fn pass_time(&mut self, record: &Record<'_>, sum: Option<&Sum>) -> Result<(), Stop> {
+    fn pass_time(&mut self, record: &Record<'_>, sum: Option<&Sum>) -> Result<(), Halt> {
         match self.id.stage {
             TaskStage::Swarm => self.pass_swarm_time(record, sum),
             TaskStage::Session => {
@@ -70,7 +70,7 @@ impl RecordContext<'_> {
         self.fire_due(record)
     }
 
-    fn event(&mut self, record: &Record<'_>, event: &Event<'_>) -> Result<(), Stop> {
+    fn event(&mut self, record: &Record<'_>, event: &Event<'_>) -> Result<(), Halt> {
         self.task.advance_watermark(event.time, self.work.settings.lateness_ms);
         self.fire_due(record)?;
         if !self.is_within_limit(event)? {
@@ -125,11 +125,11 @@ impl RecordContext<'_> {
     }
 
     /// Fires every timer due at the watermark, in the order of (due time, kind, subject).
-    pub(crate) fn fire_due(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+    pub(crate) fn fire_due(&mut self, record: &Record<'_>) -> Result<(), Halt> {
         let mut fired = 0;
         while let Some(bytes) = self.task.timers.due(&*self.work.store, self.id, self.task.now.watermark)? {
             if fired > 0 && (self.work.is_full() || fired >= TIMERS_PER_COMMIT) {
-                return Err(Stop::Full);
+                return Err(Halt::Full);
             }
             fired += 1;
             self.fire(&bytes, record)?;
@@ -138,7 +138,7 @@ impl RecordContext<'_> {
     }
 
     /// Fires one timer.
-    pub(crate) fn fire(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<(), Stop> {
+    pub(crate) fn fire(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<(), Halt> {
         // Nearly always empty: the key is copied only to ask for it.
         if !self.work.marks.is_empty()
             && let Some(reason) = self.work.marks.get(self.id, &Culprit::Timer(bytes.to_vec()))
@@ -177,7 +177,7 @@ impl RecordContext<'_> {
     }
 
     /// A timer that panicked becomes a dead letter.
-    fn put_aside(&mut self, bytes: &[u8], record: &Record<'_>, reason: Reason) -> Result<(), Stop> {
+    fn put_aside(&mut self, bytes: &[u8], record: &Record<'_>, reason: Reason) -> Result<(), Halt> {
         let timer = TimerKey::decode(bytes);
         let of = timer.as_ref().map_or_else(|| Sender::of(record), |timer| Sender::named(timer.subject));
         if self.task.window.note_panic(of, record.meta.timestamp) {
@@ -203,7 +203,7 @@ impl RecordContext<'_> {
         input: Input<'_>,
         cause: Cause,
         culprit: impl FnOnce() -> Culprit,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Halt> {
         let Some(entry) = self.work.cache.get_mut(id) else { return Ok(()) };
         let (engine, observer, effects) = (&self.work.engine, &mut self.work.observer, &mut self.work.effects);
         effects.clear();
@@ -221,7 +221,7 @@ impl RecordContext<'_> {
             if entry.touch() {
                 self.work.overlay.note_dirty(id);
             }
-            return Err(Stop::Panicked(culprit()));
+            return Err(Halt::Panicked(culprit()));
         }
         self.work.overlay.note_rewritten(entry.session.changed_steps.len().saturating_sub(1));
         if entry.touch() {
@@ -264,7 +264,7 @@ impl RecordContext<'_> {
         Ok(())
     }
 
-    pub(crate) fn dead_letter(&mut self, record: &Record<'_>, rejected: &Rejected) -> Result<(), Stop> {
+    pub(crate) fn dead_letter(&mut self, record: &Record<'_>, rejected: &Rejected) -> Result<(), Halt> {
         let sender = Sender::of(record);
         // Nothing that an agent says is a sign of a bad deploy. What the swarm stage reads, this program wrote.
         let is_sign = rejected.reason.is_of_the_form()
@@ -288,7 +288,7 @@ impl RecordContext<'_> {
     }
 
     /// Counts an event; false where its tenant has had its share. An act of a person is never refused.
-    fn is_within_limit(&mut self, event: &Event<'_>) -> Result<bool, Stop> {
+    fn is_within_limit(&mut self, event: &Event<'_>) -> Result<bool, Halt> {
         let tenant = event.tenant.as_deref().unwrap_or_default();
         let limit = self.work.engine.policy().tenants.events_per_minute(tenant);
         match limit.filter(|_| !event.kind.is_act()) {
@@ -297,9 +297,9 @@ impl RecordContext<'_> {
         }
     }
 
-    fn trip(&self, why: &str) -> Result<(), Stop> {
+    fn trip(&self, why: &str) -> Result<(), Halt> {
         match self.work.settings.breaker {
-            Breaker::Stop => Err(Stop::Tripped(why.to_owned())),
+            Breaker::Stop => Err(Halt::Tripped(why.to_owned())),
             Breaker::Report => Ok(()),
         }
     }

@@ -6,7 +6,7 @@ use loopwarden_core::limits::STOPS_MAX;
 use loopwarden_core::whom::Kind;
 use loopwarden_state::TimerKey;
 
-use crate::stage::context::{Cause, RecordContext, Stop};
+use crate::stage::context::{Cause, Halt, RecordContext};
 use crate::stage::effects::{move_timers, send_commands};
 
 /// Bytes that a changed stop counts for: its state, with the ids of its events.
@@ -14,7 +14,7 @@ const STOP_BYTES: usize = 2_048;
 
 impl RecordContext<'_> {
     /// Takes an event of an operator.
-    pub(crate) fn act(&mut self, event: &Event<'_>, place: SourcePosition<'_>, cause: Cause) -> Result<(), Stop> {
+    pub(crate) fn act(&mut self, event: &Event<'_>, place: SourcePosition<'_>, cause: Cause) -> Result<(), Halt> {
         let subject = SubjectKey::of_event(event);
         let key = subject.row_key().into_bytes();
         let known = self.task.stops.get(&key, &*self.work.store, self.id)?;
@@ -46,7 +46,7 @@ impl RecordContext<'_> {
     }
 
     /// Fires the timer of a stop: it has ended, or can be forgotten.
-    pub(crate) fn fire_stop(&mut self, timer: &TimerKey<'_>, cause: Cause) -> Result<(), Stop> {
+    pub(crate) fn fire_stop(&mut self, timer: &TimerKey<'_>, cause: Cause) -> Result<(), Halt> {
         let Some(subject) = loopwarden_state::stop::subject_of(timer.subject) else { return Ok(()) };
         let Some(mut state) = self.task.stops.get(timer.subject, &*self.work.store, self.id)? else { return Ok(()) };
         let row_changed = state.fire(timer.due);

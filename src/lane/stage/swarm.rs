@@ -13,9 +13,9 @@ use loopwarden_state::report::{SOURCES_HEADER, Sum, SwarmRecord, decode_sources,
 use loopwarden_state::swarm::{CounterKind, Floor};
 use loopwarden_state::{KeyFamily, StoreError, TimerKey, swarm};
 
-use crate::stage::context::{Cause, RecordContext, Stop};
+use crate::stage::context::{Cause, Halt, RecordContext};
 use crate::stage::effects::{move_timers, send_commands};
-use crate::stage::poison::{Culprit, guarded};
+use crate::task::poison::{Culprit, guarded};
 use crate::{memory::counters::CounterId, sums::aggregates::SUM_BYTES};
 
 /// Counters that are spared for one that comes; more would make a newcomer dear. Each is spared once in as many as may be kept.
@@ -78,7 +78,7 @@ const fn kind_of(key: &SwarmCallKey) -> CounterKind {
 
 impl RecordContext<'_> {
     /// Takes a record of `swarm-counts`, or the sum that stands for its value.
-    pub(crate) fn swarm_record(&mut self, record: &Record<'_>, sum: Option<&Sum>) -> Result<(), Stop> {
+    pub(crate) fn swarm_record(&mut self, record: &Record<'_>, sum: Option<&Sum>) -> Result<(), Halt> {
         if let (Some(sources), Some(header)) = (self.work.settings.sources(), header(record, SOURCES_HEADER)) {
             return self.sources_moved(record, sources, header);
         }
@@ -122,7 +122,7 @@ impl RecordContext<'_> {
     }
 
     /// Partitions of events say how far they have been read.
-    fn sources_moved(&mut self, record: &Record<'_>, sources: u32, header: &[u8]) -> Result<(), Stop> {
+    fn sources_moved(&mut self, record: &Record<'_>, sources: u32, header: &[u8]) -> Result<(), Halt> {
         match decode_sources(header) {
             Ok(watermarks) => {
                 for (partition, watermark) in watermarks {
@@ -137,7 +137,7 @@ impl RecordContext<'_> {
         }
     }
 
-    fn sum(&mut self, record: &Record<'_>, key: &[u8], sum: Sum) -> Result<(), Stop> {
+    fn sum(&mut self, record: &Record<'_>, key: &[u8], sum: Sum) -> Result<(), Halt> {
         match sum {
             Sum::Report(of, report) => {
                 self.report(record, &of, key.to_vec(), report)?;
@@ -152,7 +152,7 @@ impl RecordContext<'_> {
         Ok(())
     }
 
-    fn report(&mut self, record: &Record<'_>, of: &SwarmCallKey, key: Vec<u8>, mut report: SwarmReport) -> Result<(), Stop> {
+    fn report(&mut self, record: &Record<'_>, of: &SwarmCallKey, key: Vec<u8>, mut report: SwarmReport) -> Result<(), Halt> {
         if let Some(life_ms) = self.work.swarm.pane_life_ms(of) {
             let watermark = self.task.now.watermark;
             // What the slowest source would still have let pass.
@@ -193,7 +193,7 @@ impl RecordContext<'_> {
 
     /// Forgets what every counter of a swarm holds up to a time, those that begin later included. As many counters as a commit takes:
     /// then the record is read again, and those that have it already are skipped.
-    fn swarm_reset(&mut self, record: &Record<'_>, swarm: &[u8], time: EventTime) -> Result<(), Stop> {
+    fn swarm_reset(&mut self, record: &Record<'_>, swarm: &[u8], time: EventTime) -> Result<(), Halt> {
         let floor_id = (self.id, swarm.to_vec());
         let floor = self.work.counters.floor(&floor_id, &*self.work.store)?;
         if floor.is_some_and(|floor| floor.time > time) {
@@ -238,7 +238,7 @@ impl RecordContext<'_> {
                     continue;
                 }
                 if applied > 0 && self.work.overlay.is_full(&self.work.settings) {
-                    return Err(Stop::Full);
+                    return Err(Halt::Full);
                 }
                 applied += 1;
                 let culprit = || Culprit::Record(cause.offset);
@@ -248,7 +248,7 @@ impl RecordContext<'_> {
         Ok(())
     }
 
-    fn set_floor(&mut self, id: &(TaskId, Vec<u8>), before: Option<Floor>, time: EventTime) -> Result<(), Stop> {
+    fn set_floor(&mut self, id: &(TaskId, Vec<u8>), before: Option<Floor>, time: EventTime) -> Result<(), Halt> {
         let due = self.work.swarm.floor_life_ms().map(|life_ms| time.plus_ms(life_ms));
         let timer = |due| TimerChange { kind: TimerKind::Panes, was: before.and_then(|floor| floor.due), now: due };
         move_timers(self.task, &[timer(due)], &id.1);
@@ -266,7 +266,7 @@ impl RecordContext<'_> {
         self.make_room_for(CounterKind::Swarm, &id.1, seen)
     }
 
-    fn forget_floor(&mut self, id: &(TaskId, Vec<u8>), floor: Floor) -> Result<(), Stop> {
+    fn forget_floor(&mut self, id: &(TaskId, Vec<u8>), floor: Floor) -> Result<(), Halt> {
         move_timers(self.task, &[TimerChange { kind: TimerKind::Panes, was: floor.due, now: None }], &id.1);
         self.task.seen.forget((CounterKind::Swarm, &id.1), floor.seen, &*self.work.store, self.id)?;
         self.work.counters.set_floor(id, None);
@@ -275,7 +275,7 @@ impl RecordContext<'_> {
     }
 
     /// Fires a timer of a counter, or of a swarm's floor.
-    pub(crate) fn fire_counter(&mut self, timer: TimerKey<'_>, kind: TimerKind, bytes: &[u8], offset: u64) -> Result<(), Stop> {
+    pub(crate) fn fire_counter(&mut self, timer: TimerKey<'_>, kind: TimerKind, bytes: &[u8], offset: u64) -> Result<(), Halt> {
         let id = (self.id, timer.subject.to_vec());
         let Some(of) = parse_report_key(timer.subject) else {
             let floor = self.work.counters.floor(&id, &*self.work.store)?;
@@ -297,7 +297,7 @@ impl RecordContext<'_> {
         input: SwarmInput,
         cause: Cause,
         culprit: impl FnOnce() -> Culprit,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Halt> {
         let entry = self.work.counters.get(place)?;
         let (engine, effects) = (&self.work.swarm, &mut self.work.effects);
         effects.clear();
@@ -326,7 +326,7 @@ impl RecordContext<'_> {
         }
         self.work.overlay.bytes += SUM_BYTES + self.work.counters.touched(place, touched);
         if !is_applied {
-            return Err(Stop::Panicked(culprit()));
+            return Err(Halt::Panicked(culprit()));
         }
         move_timers(self.task, &self.work.effects.timers, key);
         let at = (self.id, RecordOffset(cause.offset));
@@ -358,7 +358,7 @@ impl RecordContext<'_> {
 
     /// Drops what was unseen longest while there is more than may be kept, of tenants that have more than their share; the newcomer only
     /// where it stands alone, or where too many come first that are to be spared.
-    fn make_room_for(&mut self, kind: CounterKind, newcomer: &[u8], until: EventTime) -> Result<(), Stop> {
+    fn make_room_for(&mut self, kind: CounterKind, newcomer: &[u8], until: EventTime) -> Result<(), Halt> {
         let keys_max = self.work.swarm.keys_max(match kind {
             CounterKind::Swarm => Detector::SwarmRepeat,
             CounterKind::Fleet => Detector::FleetRate,
@@ -387,7 +387,7 @@ impl RecordContext<'_> {
     }
 
     /// A counter, or a swarm's floor, of a tenant that has no more than its share is not to go for others: it stands behind them.
-    fn spare_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>), until: EventTime) -> Result<(), Stop> {
+    fn spare_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>), until: EventTime) -> Result<(), Halt> {
         if parse_report_key(&id.1).is_none() {
             if let Some(floor) = self.work.counters.floor(id, &*self.work.store)? {
                 let seen = self.task.seen.spare((kind, &id.1), floor.seen, until);
@@ -404,12 +404,12 @@ impl RecordContext<'_> {
         Ok(())
     }
 
-    fn seen_of(&mut self, place: CounterId) -> Result<EventTime, Stop> {
+    fn seen_of(&mut self, place: CounterId) -> Result<EventTime, Halt> {
         let seen = self.work.counters.get(place)?.seen;
         Ok(seen.ok_or_else(|| StoreError::Corrupt(format!("{}: a counter in the order of counters does not exist", self.id)))?)
     }
 
-    fn drop_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>)) -> Result<(), Stop> {
+    fn drop_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>)) -> Result<(), Halt> {
         let Some(of) = parse_report_key(&id.1) else {
             let floor = self.work.counters.floor(id, &*self.work.store)?;
             return floor.map_or(Ok(()), |floor| self.forget_floor(id, floor));

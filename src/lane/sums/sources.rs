@@ -11,7 +11,7 @@ use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_core::limits::SWARM_TIMES_MAX;
 use loopwarden_state::{Change, StoreError};
 
-use crate::task::uncommitted::Uncommitted;
+use crate::memory::uncommitted::Uncommitted;
 
 /// The least step between two watermarks that are waited for. Milliseconds.
 const STEP_MS: i64 = 1_000;

@@ -4,7 +4,7 @@
 use loopwarden_core::{engine::EngineCounters, event::TaskId};
 use loopwarden_state::{Change, StateStore, StoreError, swarm};
 
-use crate::task::uncommitted::{Uncommitted, Versioned};
+use crate::memory::uncommitted::{Uncommitted, Versioned};
 
 /// Sessions, and those with a live block in force.
 pub(crate) type Counts = [u64; 2];

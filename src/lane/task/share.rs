@@ -3,7 +3,7 @@
 use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_state::{Change, StateKey, StateStore, StoreError, TenantMinute};
 
-use crate::task::uncommitted::{Uncommitted, Versioned};
+use crate::memory::uncommitted::{Uncommitted, Versioned};
 
 /// What a task counts for each name.
 #[derive(Debug)]

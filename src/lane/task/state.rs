@@ -4,10 +4,10 @@ use loopwarden_core::event::{EventTime, NextOffset, RecordOffset, Stage, TaskId}
 use loopwarden_core::policy::Policy;
 use loopwarden_state::{Change, Position, StoreError};
 
+use crate::memory::uncommitted::{Uncommitted, Versioned};
 use crate::sums::sources::{Reading, Sources};
-use crate::task::uncommitted::{Uncommitted, Versioned};
 use crate::{
-    memory::seen::Seen, stage::poison::DeadLetterWindow, task::census::Census, task::lease::Lease, task::share::Share,
+    memory::seen::Seen, task::census::Census, task::lease::Lease, task::poison::DeadLetterWindow, task::share::Share,
     task::stops::Stops, task::timers::TimerQueue,
 };
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 use loopwarden_core::{engine::StopState, event::TaskId};
 use loopwarden_state::{Change, KeyFamily, StateKey, StateStore, StoreError, stop as stored};
 
-use crate::task::uncommitted::Uncommitted;
+use crate::memory::uncommitted::Uncommitted;
 
 /// Stops by the key of their state row.
 #[derive(Debug, Default)]

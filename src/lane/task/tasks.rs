@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use loopwarden_core::{event::TaskId, policy::Policy};
 
-use crate::restore::outcome::{Ready, RestoreError};
-use crate::restore::workers::{Answer, Restorer};
+use crate::task::outcome::{Answer, Ready, RestoreError, Restorer};
 use crate::task::state::{Poisoned, Restoring, Running, Task};
 use crate::{settings::Clock, task::lease::Leases};
 

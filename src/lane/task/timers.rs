@@ -5,7 +5,7 @@
 use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_state::{Change, KeyFamily, StateStore, StoreError, TimerKey};
 
-use crate::{memory::sorted::SortedKeys, task::uncommitted::Uncommitted};
+use crate::{memory::sorted::SortedKeys, memory::uncommitted::Uncommitted};
 
 /// Timers of a task.
 #[derive(Debug)]

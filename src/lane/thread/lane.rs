@@ -17,11 +17,10 @@ use loopwarden_log::{Flow, Log, LogError, LogEvent};
 use loopwarden_state::{Position, report::Sum};
 
 use crate::settings::{Clock, LaneSettings};
-use crate::stage::context::{Interrupt, RecordContext, Stop, Work};
+use crate::stage::context::{Halt, Interrupt, RecordContext, Work};
 use crate::{
-    commit::pacing::CommitPacing, commit::recent::Recent, metrics::stats::Stats, restore::workers::Answer,
-    sums::sources::SourcePacing, task::query::Ask, task::tasks::Tasks, thread::exit::Exit, thread::health::Health,
-    thread::pace::Keeping,
+    commit::pacing::CommitPacing, commit::recent::Recent, health::Health, metrics::stats::Stats, sums::sources::SourcePacing,
+    task::outcome::Answer, task::query::Ask, task::tasks::Tasks, thread::exit::Exit, thread::pace::Keeping,
 };
 
 /// Records of a poll from one look at the clock to the next, while a command waits. Under load one nearly always waits, and a look for
@@ -306,9 +305,9 @@ impl Lane {
         let Some(task) = tasks.get_mut(id) else { return Ok(()) };
         match (RecordContext { id, task, work }).compare_budgets() {
             Ok(()) => Ok(()),
-            Err(Stop::Store(error)) => Err(Exit::Store(error)),
-            Err(Stop::Full | Stop::Tripped(_)) => self.commit(clock),
-            Err(Stop::Panicked(_)) => {
+            Err(Halt::Store(error)) => Err(Exit::Store(error)),
+            Err(Halt::Full | Halt::Tripped(_)) => self.commit(clock),
+            Err(Halt::Panicked(_)) => {
                 tracing::error!(task = %id, "comparing budgets with another policy panicked; each is compared when it is used next");
                 self.stats.panics += 1;
                 self.rewind(clock)?;

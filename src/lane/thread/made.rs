@@ -8,14 +8,13 @@ use loopwarden_core::engine::SessionEngine;
 use loopwarden_log::Log;
 use loopwarden_state::StateStore;
 
-use crate::restore::workers::Restorer;
 use crate::stage::context::{Observer, Work};
-use crate::stage::poison::{KillerFile, Suspect};
+use crate::task::poison::{KillerFile, Suspect};
 use crate::thread::lane::{Lane, Order, Phase};
 use crate::thread::pace::{Keeping, Pace};
 use crate::{
-    commit::pacing::CommitPacing, commit::recent::Recent, foreign::processor::Foreign, metrics::stats::Stats,
-    settings::LaneSettings, sums::sources::SourcePacing, task::lease::Leases, task::tasks::Tasks, thread::health::Health,
+    commit::pacing::CommitPacing, commit::recent::Recent, foreign::processor::Foreign, health::Health, metrics::stats::Stats,
+    settings::LaneSettings, sums::sources::SourcePacing, task::lease::Leases, task::outcome::Restorer, task::tasks::Tasks,
 };
 
 impl<L: Log + 'static> Deref for Lane<L> {

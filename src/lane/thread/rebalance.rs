@@ -6,7 +6,7 @@ use loopwarden_state::Position;
 
 use crate::metrics::stats::{Rebalance, Resolved, bump, count, note_us, stage_at};
 use crate::thread::lane::{Lane, Phase};
-use crate::{restore::outcome::RestoreError, restore::workers::Answer, settings::Clock, thread::exit::Exit};
+use crate::{settings::Clock, task::outcome::Answer, task::outcome::RestoreError, thread::exit::Exit};
 
 impl Lane {
     /// B2: take them, paused, and restore their state.

@@ -10,7 +10,7 @@ use loopwarden_log::{InputEnd, Log, clock};
 
 use crate::task::query::{Ask, TaskView};
 use crate::thread::lane::{Lane, Order, Turn};
-use crate::{foreign::report::IntakeReport, metrics::stats::Stats, settings::Clock, stage::poison::guarded, thread::exit::Exit};
+use crate::{metrics::intake::IntakeReport, metrics::stats::Stats, settings::Clock, task::poison::guarded, thread::exit::Exit};
 
 /// A lane silent for longer is hung, and the process ends (rule C11). Milliseconds.
 const HEARTBEAT_MS_MAX: u64 = 30_000;

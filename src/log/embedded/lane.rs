@@ -9,7 +9,7 @@ use crate::embedded::scan::{corrupt, scan};
 use crate::embedded::shared::{Committed, Extent, Writer};
 use crate::{Changelog, CommitOutcome, Destination, Flow, InputEnd, Log, LogError, LogEvent, Output};
 use crate::{
-    embedded::append::put_event, embedded::broker::EmbeddedBroker, embedded::feed::Feed, embedded::layout,
+    embedded::append::put_event, embedded::broker::EmbeddedBroker, embedded::layout, embedded::layout::Feed,
     embedded::record::Stored,
 };
 

@@ -15,7 +15,6 @@
 
 mod append;
 mod broker;
-mod feed;
 mod lane;
 mod layout;
 mod reader;
@@ -27,8 +26,8 @@ mod sync;
 
 pub use append::Append;
 pub use broker::{Awaiting, EmbeddedBroker};
-pub use feed::Feed;
 pub use lane::EmbeddedLog;
+pub use layout::Feed;
 pub use reader::{EmbeddedEvent, EmbeddedOutput, EmbeddedReader, StateRow};
 pub use retention::Retention;
 pub use shared::{Committed, EmbeddedOptions, Written};

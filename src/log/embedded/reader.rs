@@ -8,7 +8,7 @@ use loopwarden_state::Area;
 
 use crate::embedded::scan::{corrupt, scan};
 use crate::{
-    LogError, embedded::broker::EmbeddedBroker, embedded::feed::Feed, embedded::layout, embedded::record::Stored,
+    LogError, embedded::broker::EmbeddedBroker, embedded::layout, embedded::layout::Feed, embedded::record::Stored,
     embedded::shared::Written,
 };
 

@@ -7,7 +7,7 @@ use loopwarden_core::event::{NextOffset, TaskId};
 use loopwarden_core::limits;
 use loopwarden_state::RocksStore;
 
-use crate::embedded::feed::Feed;
+use crate::embedded::layout::Feed;
 use crate::{InputNames, LogError};
 
 /// How the embedded log behaves.

@@ -12,7 +12,7 @@ use loopwarden_state::{Change, Position, StateKey, StoreError};
 use crate::commit::overlay::{Overlay, UncommittedOutput};
 use crate::metrics::stats::{CommitStep, Ended, Reopened, Stats, bump, note_us};
 use crate::thread::lane::{Lane, Phase};
-use crate::{settings::Clock, stage::context::Work, sums::reports::source_watermarks, thread::exit::Exit};
+use crate::{settings::Clock, stage::context::Work, thread::exit::Exit, thread::watermarks::source_watermarks};
 
 /// Failures in a row after which the producer is replaced.
 const FAILURES_BEFORE_REOPEN: u32 = 10;
@@ -122,31 +122,9 @@ impl Lane {
     /// S3: outputs in order, then each task's changed keys, its Position last (C3). Returns the changes for the store; empty where the
     /// log itself writes them.
     fn stage(&mut self, touched: &[(TaskId, NextOffset)]) -> Result<Vec<Change>, StoreError> {
+        self.stage_outputs()?;
         let keeps_changelog = self.keeps_changelog();
-        let Self { log, work, tasks, recent, .. } = self;
-        let Work { overlay, encoder, .. } = work;
-        for (cause, output) in overlay.outputs.drain(..) {
-            match output {
-                UncommittedOutput::Record(output) => log.stage_from(cause, output),
-                UncommittedOutput::Command(command, ordinal) => log.stage_command(cause, &command, &mut |command| {
-                    let output = encoder.command(command, cause.0, ordinal);
-                    if let (Some(_), Some(json)) = (&recent, &output.value) {
-                        overlay.told.push(json);
-                    }
-                    output
-                }),
-            }
-        }
-        for row in std::mem::take(&mut overlay.rows).into_values() {
-            log.stage(row);
-        }
-        for sum in work.overlay.sums.drain(log.swarm_partitions()) {
-            log.stage_sum(sum)?;
-        }
-        // Behind the sums that they speak of.
-        for watermarks in source_watermarks(tasks, log.swarm_partitions())? {
-            log.stage(watermarks);
-        }
+        let Self { log, work, tasks, .. } = self;
         let mut changes = Vec::with_capacity(work.overlay.dirty.len() * CHANGES_PER_SESSION);
         for id in &work.overlay.dirty {
             work.cache.changes(*id, keeps_changelog, &mut changes)?;
@@ -185,6 +163,35 @@ impl Lane {
             }
         }
         Ok(changes)
+    }
+
+    /// Outputs in order, state rows, and what the swarm stage is to know.
+    fn stage_outputs(&mut self) -> Result<(), StoreError> {
+        let Self { log, work, tasks, recent, .. } = self;
+        let Work { overlay, encoder, .. } = work;
+        for (cause, output) in overlay.outputs.drain(..) {
+            match output {
+                UncommittedOutput::Record(output) => log.stage_from(cause, output),
+                UncommittedOutput::Command(command, ordinal) => log.stage_command(cause, &command, &mut |command| {
+                    let output = encoder.command(command, cause.0, ordinal);
+                    if let (Some(_), Some(json)) = (&recent, &output.value) {
+                        overlay.told.push(json);
+                    }
+                    output
+                }),
+            }
+        }
+        for row in std::mem::take(&mut overlay.rows).into_values() {
+            log.stage(row);
+        }
+        for sum in overlay.sums.drain(log.swarm_partitions()) {
+            log.stage_sum(sum)?;
+        }
+        // Behind the sums that they speak of.
+        for watermarks in source_watermarks(tasks, log.swarm_partitions())? {
+            log.stage(watermarks);
+        }
+        Ok(())
     }
 
     fn finish_positions(&mut self, changelog_next: &[(TaskId, u64)], wall_ms: i64) {

@@ -1,8 +1,10 @@
-//! What a restore comes to, for whoever steps it and for the lane that waits for it.
+//! What a restore comes to, for whoever steps it and for the lane that waits for it; and of whom a lane asks it.
 
+use loopwarden_core::event::TaskId;
 use loopwarden_log::{E_DAMAGED, LogError};
 use loopwarden_state::{Position, StoreError};
 
+use crate::settings::Clock;
 use crate::task::state::{Restoring, Task};
 
 /// A task that may run.
@@ -75,4 +77,28 @@ pub enum RestoreStep {
     Ready(Box<Ready>),
     /// It will not be.
     Failed(RestoreError),
+}
+
+/// A restore that ended.
+#[derive(Debug)]
+pub struct Answer {
+    pub id: TaskId,
+    /// Number the lane gave it; an older one is void.
+    pub attempt: u64,
+    /// What came of it.
+    pub result: Result<Box<Ready>, RestoreError>,
+}
+
+/// Takes restores and answers them later.
+pub trait Restorer: Send {
+    /// Queues a restore.
+    fn submit(&mut self, task: Task<Restoring>, attempt: u64);
+    /// Forgets the restore of a task; its lease is given back as soon as nothing works on it.
+    fn cancel(&mut self, id: TaskId);
+    /// The next one that ended. Never waits.
+    fn poll(&mut self, clock: &dyn Clock) -> Option<Answer>;
+    /// Whether this restorer needs to be polled to get on.
+    fn needs_turns(&self) -> bool;
+    /// Changelog offsets still to be read, by stage: session, swarm.
+    fn left(&self) -> [u64; 2];
 }

@@ -1,4 +1,0 @@
-//! What a lane counts and times.
-
-pub(crate) mod histogram;
-pub(crate) mod stats;
