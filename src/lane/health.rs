@@ -87,7 +87,6 @@ impl RetryState {
         now_ms.saturating_sub(self.last_ms) > QUIET_MS
     }
 
-    /// It works again.
     pub(crate) fn reset(&mut self) {
         self.in_row = 0;
         self.since = Since::default();

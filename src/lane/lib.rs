@@ -72,11 +72,8 @@ mod commit {
 }
 
 /// A foreign topic, whose records are no events, or have another key than their session: a lane makes events of them and writes these to
-/// the input topic.
-///
-/// A commit is that of any lane: the events, the dead letters and the offsets of what was read, in one transaction (page `commit`). There
-/// is no state: what becomes of a record follows from the record alone, so that a restart forgets nothing, and a repetition writes the
-/// same. What other lanes restore from a changelog, this one asks of the group, whose offsets moved with the events (rule C6).
+/// the input topic. There is no state: what becomes of a record follows from the record alone. What other lanes restore from a changelog,
+/// this one asks of the group, whose offsets moved with the events in one transaction (rule C6).
 mod foreign {
     pub(crate) mod form;
     pub(crate) mod group;
@@ -117,24 +114,18 @@ mod view {
 
 pub use commit::recent::{Numbered, Recent};
 pub use encode::Encoder;
-pub use foreign::form::Form;
-pub use foreign::group::GroupRestorer;
-pub use foreign::processor::{Foreign, ForeignSettings};
+pub use foreign::{form::Form, group::GroupRestorer, processor::Foreign, processor::ForeignSettings};
 pub use metrics::histogram::{BUCKETS_US, Histogram};
 pub use metrics::intake::{IntakeReport, IntakeStats};
 pub use metrics::stats::{COMMIT_STEPS, LaneMetric, Samples, Stats, Value};
-pub use restore::machine::Restore;
-pub use restore::workers::{InlineRestorer, RestorePool};
+pub use restore::{machine::Restore, workers::InlineRestorer, workers::RestorePool};
 pub use settings::{Breaker, Clock, CommitTrigger, DeadLetterContent, LaneSettings, OnInputLoss, ProcessMode};
 pub use stage::context::Observer;
-pub use task::lease::{Lease, Leases};
 pub use task::listing::{Listed, Listing, Places, SessionOrder, SessionRow, SessionState};
 pub use task::outcome::{Answer, Ready, RestoreError, RestoreStep, Restorer, Waited};
-pub use task::poison::{KillerFile, Suspect};
 pub use task::query::{AgentView, Ask, BudgetView, CounterView, Matching, Standing, TaskState, TaskView};
-pub use task::retention::sweep;
 pub use task::state::{Draining, Poisoned, Restoring, Running, Task};
-pub use thread::exit::Exit;
+pub use task::{lease::Lease, lease::Leases, poison::KillerFile, poison::Suspect, retention::sweep};
 pub use thread::lane::{Lane, Order, Turn};
-pub use thread::pace::Pace;
 pub use thread::supervise::{Fleet, LaneHandle, LaneReport, SystemClock};
+pub use thread::{exit::Exit, pace::Pace};

@@ -44,11 +44,11 @@ const TUPLE_PARAMETERS_MAX: usize = 74;
 /// Names of types that stand in three files or more.
 const COMMON_NAMES_MAX: usize = 58;
 /// Functions that fill more than a screen.
-const LONG_FUNCTIONS_MAX: usize = 12;
+const LONG_FUNCTIONS_MAX: usize = 8;
 /// A function beyond it is long. Lines, its head and its braces among them.
 const FUNCTION_LINES: usize = 60;
 /// Files below [`FILE_LINES`]: crumbs, each with a head and imports of its own.
-const SMALL_FILES_MAX: usize = 102;
+const SMALL_FILES_MAX: usize = 95;
 /// A file below it is small. Lines.
 const FILE_LINES: usize = 30;
 

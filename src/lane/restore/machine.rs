@@ -338,11 +338,10 @@ impl Restore {
     /// Asks for the group's offset once more; false where it was asked often enough.
     const fn is_asked_again(&mut self, from: u64) -> bool {
         self.asks += 1;
-        let is_asked = self.asks < ASKS_MAX;
-        if is_asked {
+        if self.asks < ASKS_MAX {
             self.phase = Phase::Ask { from };
         }
-        is_asked
+        self.asks < ASKS_MAX
     }
 
     /// The state is complete; of its input, what came before `input_start` is gone.

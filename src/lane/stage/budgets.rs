@@ -3,8 +3,7 @@
 use std::ops::ControlFlow;
 
 use loopwarden_core::engine::{SwarmCallKey, SwarmInput};
-use loopwarden_state::KeyFamily;
-use loopwarden_state::{report::parse_report_key, swarm::CounterKind};
+use loopwarden_state::{KeyFamily, report::parse_report_key, swarm::CounterKind};
 
 use crate::stage::context::{Cause, Halt, RecordContext};
 use crate::task::poison::Culprit;

@@ -72,7 +72,6 @@ pub(crate) enum Halt {
     Panicked(Culprit),
     /// Too many dead letters: the task stops, and why.
     Tripped(String),
-    /// The store failed.
     Store(StoreError),
 }
 
@@ -87,9 +86,7 @@ impl From<StoreError> for Halt {
 pub(crate) enum Interrupt {
     /// The overlay is full between two timers of this task: its record must be read again.
     Full(TaskId),
-    /// A detector panicked.
     Panicked(TaskId, Culprit),
-    /// Too many dead letters.
     Tripped(TaskId, String),
     /// A read failed, or the note about what is being applied cannot be written.
     Store(StoreError),

@@ -3,11 +3,8 @@
 //! Skip what is below the next offset (C12); decode; move the watermark; fire the timers that fell due, in their order; apply (I4: per
 //! record, never per batch). The session comes from the cache, else from the store.
 
-use loopwarden_core::detect::Finding;
 use loopwarden_core::engine::{Input, SourcePosition, SubjectKey, TimerKind};
-use loopwarden_core::event::{
-    Content, Event, EventKind, Reason, Record, RecordOffset, Rejected, Stage as TaskStage, partition_of,
-};
+use loopwarden_core::event::{Content, Event, EventKind, Reason, Record, Rejected, Stage as TaskStage, partition_of};
 use loopwarden_core::limits::{LETTERS_WHOLE_PER_MINUTE, TIMERS_PER_COMMIT};
 use loopwarden_state::report::Sum;
 use loopwarden_state::{StoreError, TimerKey, session as stored};
@@ -15,8 +12,8 @@ use loopwarden_state::{StoreError, TimerKey, session as stored};
 use crate::encode::dead_letter_id;
 use crate::metrics::stats::{Kind, Placement, Stats, Without, bump, count};
 use crate::settings::{Breaker, LaneSettings};
-use crate::stage::context::{Cause, Halt, RecordContext};
-use crate::stage::effects::{move_timers, send_commands};
+use crate::stage::context::{Cause, Halt, RecordContext, Work};
+use crate::stage::effects::{Decided, finish};
 use crate::task::poison::{Culprit, Sender, guarded};
 use crate::{commit::overlay::Audited, memory::cache::EntryId};
 
@@ -227,41 +224,44 @@ impl RecordContext<'_> {
         if entry.touch() {
             self.work.overlay.note_dirty(id);
         }
-        move_timers(self.task, &effects.timers, entry.session_key());
         if effects.forgotten {
             entry.forget(engine.policy().history_steps);
             self.work.overlay.stats.sessions_forgotten += 1;
         }
-        let at = (self.id, RecordOffset(cause.offset));
-        send_commands(at, self.task, &self.work.encoder, &mut self.work.overlay, &mut effects.commands, cause.record_time);
-        if effects.verdicts_changed
-            && let Some(row) = self.work.encoder.row(&entry.subject, &entry.session.head.board, cause.at, self.id)
-        {
-            self.work.overlay.set_row(self.id, row);
-            self.work.overlay.command_waits = true;
-        }
-        if self.work.settings.swarm {
-            for call in effects.counts.drain(..) {
-                self.work.overlay.bytes += self.work.overlay.sums.add(call, engine.policy());
-            }
-            for used in effects.uses.drain(..) {
-                self.work.overlay.bytes += self.work.overlay.sums.add_use(used);
-            }
-            for seen in effects.trees.drain(..) {
-                self.work.overlay.bytes += self.work.overlay.sums.add_tree(seen, engine.policy());
-            }
-            if let Some(reset) = effects.swarm_reset.take() {
-                self.work.overlay.bytes += self.work.overlay.sums.reset(reset, cause.record_time);
-            }
-        }
-        for finding in effects.findings.drain(..) {
-            note_finding(&mut self.work.overlay.stats, &finding);
-            self.work.overlay.audit.push(Audited { task: self.id, offset: cause.offset, finding });
-        }
-        self.work.overlay.stats.note(effects);
+        let (encoder, board) = (&self.work.encoder, &entry.session.head.board);
+        let row = effects.verdicts_changed.then(|| encoder.row(&entry.subject, board, cause.at, self.id)).flatten();
+        let decided = Decided { key: entry.session_key(), effects, row };
+        finish(self.id, self.task, encoder, &mut self.work.overlay, decided, cause);
+        self.hand_on(cause);
+        let effects = &self.work.effects;
         self.task.census.note(&effects.counters, effects.forgotten, &*self.work.store, self.id)?;
         self.work.cache.touched(id);
         Ok(())
+    }
+
+    /// What is not of the session alone: sums for the swarm stage, and findings for the audit.
+    fn hand_on(&mut self, cause: Cause) {
+        let Work { effects, overlay, engine, settings, .. } = &mut *self.work;
+        if settings.swarm {
+            for call in effects.counts.drain(..) {
+                overlay.bytes += overlay.sums.add(call, engine.policy());
+            }
+            for used in effects.uses.drain(..) {
+                overlay.bytes += overlay.sums.add_use(used);
+            }
+            for seen in effects.trees.drain(..) {
+                overlay.bytes += overlay.sums.add_tree(seen, engine.policy());
+            }
+            if let Some(reset) = effects.swarm_reset.take() {
+                overlay.bytes += overlay.sums.reset(reset, cause.record_time);
+            }
+        }
+        for finding in effects.findings.drain(..) {
+            if let Some(by_mode) = overlay.stats.detections.get_mut(usize::from(finding.detector.number())) {
+                bump(by_mode, finding.mode as usize);
+            }
+            overlay.audit.push(Audited { task: self.id, offset: cause.offset, finding });
+        }
     }
 
     pub(crate) fn dead_letter(&mut self, record: &Record<'_>, rejected: &Rejected) -> Result<(), Halt> {
@@ -302,12 +302,6 @@ impl RecordContext<'_> {
             Breaker::Stop => Err(Halt::Tripped(why.to_owned())),
             Breaker::Report => Ok(()),
         }
-    }
-}
-
-fn note_finding(stats: &mut Stats, finding: &Finding) {
-    if let Some(by_mode) = stats.detections.get_mut(usize::from(finding.detector.number())) {
-        bump(by_mode, finding.mode as usize);
     }
 }
 

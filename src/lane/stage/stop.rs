@@ -1,13 +1,13 @@
 //! An operator's `stop` or `release`: one subject of its own, in the task that its record key leads to.
 
 use loopwarden_core::engine::{Board, SourcePosition, StopState, SubjectKey, TimerChange, TimerKind, joined};
-use loopwarden_core::event::{Event, EventKind, EventTime, RecordOffset};
+use loopwarden_core::event::{Event, EventKind, EventTime};
 use loopwarden_core::limits::STOPS_MAX;
 use loopwarden_core::whom::Kind;
 use loopwarden_state::TimerKey;
 
-use crate::stage::context::{Cause, Halt, RecordContext};
-use crate::stage::effects::{move_timers, send_commands};
+use crate::stage::context::{Cause, Halt, RecordContext, Work};
+use crate::stage::effects::{Decided, finish};
 
 /// Bytes that a changed stop counts for: its state, with the ids of its events.
 const STOP_BYTES: usize = 2_048;
@@ -38,9 +38,8 @@ impl RecordContext<'_> {
             self.work.overlay.stats.duplicates += 1;
             return Ok(());
         }
-        let mut commands = effects.command.into_iter().collect();
-        let at = (self.id, RecordOffset(cause.offset));
-        send_commands(at, self.task, &self.work.encoder, &mut self.work.overlay, &mut commands, cause.record_time);
+        self.work.effects.clear();
+        self.work.effects.commands.extend(effects.command);
         self.set_stop(&subject, &key, was, Some(state), effects.row_changed, cause);
         Ok(())
     }
@@ -51,10 +50,12 @@ impl RecordContext<'_> {
         let Some(mut state) = self.task.stops.get(timer.subject, &*self.work.store, self.id)? else { return Ok(()) };
         let row_changed = state.fire(timer.due);
         let state = Some(state).filter(|state| state.due() > timer.due);
+        self.work.effects.clear();
         self.set_stop(&subject, timer.subject, None, state, row_changed, cause);
         Ok(())
     }
 
+    /// Brings a stop as it is now into the overlay, with what the effects hold of its commands.
     fn set_stop(
         &mut self,
         subject: &SubjectKey,
@@ -65,15 +66,12 @@ impl RecordContext<'_> {
         cause: Cause,
     ) {
         let now = state.as_ref().map(StopState::due);
-        if was != now {
-            move_timers(self.task, &[TimerChange { kind: TimerKind::Stop, was, now }], key);
-        }
         let nothing = Board::default();
         let board = state.as_ref().map_or(&nothing, |state| &state.board);
-        if row_changed && let Some(row) = self.work.encoder.row(subject, board, cause.at, self.id) {
-            self.work.overlay.set_row(self.id, row);
-            self.work.overlay.command_waits = true;
-        }
+        let Work { effects, overlay, encoder, .. } = &mut *self.work;
+        effects.timers.extend((was != now).then_some(TimerChange { kind: TimerKind::Stop, was, now }));
+        let row = row_changed.then(|| encoder.row(subject, board, cause.at, self.id)).flatten();
+        finish(self.id, self.task, encoder, overlay, Decided { key, effects, row }, cause);
         self.task.stops.set(key, state);
         self.work.overlay.bytes += STOP_BYTES;
     }

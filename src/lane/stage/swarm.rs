@@ -7,14 +7,14 @@
 use std::ops::ControlFlow;
 
 use loopwarden_core::engine::{SwarmCallKey, SwarmInput, SwarmReport, TimerChange, TimerKind};
-use loopwarden_core::event::{EventTime, Reason, Record, RecordOffset, Rejected, TaskId};
+use loopwarden_core::event::{EventTime, Reason, Record, Rejected, TaskId};
 use loopwarden_core::{limits::RESET_COUNTERS, policy::Detector};
 use loopwarden_state::report::{SOURCES_HEADER, Sum, SwarmRecord, decode_sources, is_reset_key, parse_report_key, reset_key_of};
 use loopwarden_state::swarm::{CounterKind, Floor};
 use loopwarden_state::{KeyFamily, StoreError, TimerKey, swarm};
 
-use crate::stage::context::{Cause, Halt, RecordContext};
-use crate::stage::effects::{move_timers, send_commands};
+use crate::stage::context::{Cause, Halt, RecordContext, Work};
+use crate::stage::effects::{Decided, finish, move_timers};
 use crate::task::poison::{Culprit, guarded};
 use crate::{memory::counters::CounterId, sums::aggregates::SUM_BYTES};
 
@@ -328,21 +328,8 @@ impl RecordContext<'_> {
         if !is_applied {
             return Err(Halt::Panicked(culprit()));
         }
-        move_timers(self.task, &self.work.effects.timers, key);
-        let at = (self.id, RecordOffset(cause.offset));
-        send_commands(
-            at,
-            self.task,
-            &self.work.encoder,
-            &mut self.work.overlay,
-            &mut self.work.effects.commands,
-            cause.record_time,
-        );
-        if let Some(row) = row {
-            self.work.overlay.set_row(self.id, row);
-            self.work.overlay.command_waits = true;
-        }
-        self.work.overlay.stats.note(&self.work.effects);
+        let Work { effects, overlay, encoder, .. } = &mut *self.work;
+        finish(self.id, self.task, encoder, overlay, Decided { key, effects, row }, cause);
         let subject = (kind_of(of), key);
         match (was, self.work.effects.forgotten) {
             _ if is_nothing => Ok(()),

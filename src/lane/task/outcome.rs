@@ -20,7 +20,6 @@ pub struct Ready {
     pub lost: Option<(u64, u64)>,
     /// Changelog bytes read.
     pub bytes: u64,
-    /// Changelog records read.
     pub records: u64,
     /// How long it took, from its first step. Microseconds.
     pub took_us: u64,
@@ -85,7 +84,6 @@ pub struct Answer {
     pub id: TaskId,
     /// Number the lane gave it; an older one is void.
     pub attempt: u64,
-    /// What came of it.
     pub result: Result<Box<Ready>, RestoreError>,
 }
 
