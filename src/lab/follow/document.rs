@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs::File, io, io::BufReader, path::PathBuf};
 
 use loopwarden_core::event::json;
 
-use crate::{file::pieces::Pieces, follow::ReadPosition};
+use crate::{file::pieces::Pieces, follow::lines::ReadPosition};
 use loopwarden_sources::transcript::{Converter, Format, Layout, Made, PIECE_BYTES_MAX};
 
 /// Largest document, or directory of events, that is read again and again. Bytes.

@@ -3,8 +3,20 @@
 use std::io::{BufReader, Seek as _, SeekFrom};
 use std::{fs::File, io, path::PathBuf};
 
-use crate::{file::line::read_line, follow::ReadPosition};
 use loopwarden_sources::transcript::{Converter, Format, Made, PIECE_BYTES_MAX};
+use serde::{Deserialize, Serialize};
+
+use crate::file::line::read_line;
+
+/// How far one log is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadPosition {
+    /// Of a log of lines: its bytes.
+    Bytes(u64),
+    /// Of a document, which is written anew each time: its events.
+    Events(u64),
+}
 
 /// Lines of one look that are told as left out.
 const TOLD_MAX: usize = 100;

@@ -5,7 +5,7 @@ use std::{io, io::Read as _, os::unix::fs::MetadataExt as _};
 
 use loopwarden_core::event::EventTime;
 
-use crate::{file::FileInput, file::session_name, follow::ReadPosition, follow::document::Document, follow::lines::Lines};
+use crate::{file::FileInput, file::session_name, follow::document::Document, follow::lines::Lines, follow::lines::ReadPosition};
 use loopwarden_sources::transcript::{Detected, Format, Layout, Made, PIECE_BYTES_MAX, detect, is_undecided};
 
 /// First bytes by which a log is told; doubled while they say nothing. Fewer than a replay takes: at the first look all logs of a home

@@ -13,6 +13,7 @@ mod log;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+pub use lines::ReadPosition;
 use log::FollowedLog;
 use loopwarden_sources::transcript::{Format, Made};
 use serde::{Deserialize, Serialize};
@@ -23,16 +24,6 @@ use crate::file::folder;
 const LOOK_BYTES: usize = 16 << 20;
 /// Logs whose state stays in memory. One of another is read again from its start when it grows.
 const WARM_MAX: usize = 128;
-
-/// How far one log is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReadPosition {
-    /// Of a log of lines: its bytes.
-    Bytes(u64),
-    /// Of a document, which is written anew each time: its events.
-    Events(u64),
-}
 
 /// How far everything is read, as it is kept between two processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

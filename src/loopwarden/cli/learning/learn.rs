@@ -108,7 +108,7 @@ fn compared(args: &LearnArgs, extent: &RangeArgs, input: &Input, weights: &Weigh
     let after = Arc::new(Policy { score: weights.clone(), ..(*input.policy).clone() });
     let mut outcomes = Vec::new();
     for policy in [&input.policy, &after] {
-        let found = replay::replay(&once, &input.source, policy, &retain, &stop, None)?;
+        let found = replay::once::replay(&once, &input.source, policy, &retain, &stop, None)?;
         if found.is_partial {
             return Ok(None);
         }

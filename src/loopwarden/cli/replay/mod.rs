@@ -6,21 +6,18 @@
 
 mod follow;
 pub(super) mod input;
+pub(super) mod once;
 pub(super) mod overrides;
 mod progress;
 pub(super) mod render;
 mod sweep;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::{io, sync::Arc};
 
 use input::Source;
-use loopwarden_core::{limits::LANES_MAX, policy::Policy};
-use loopwarden_lab::replay::{Found, Listener, Plan};
-use loopwarden_lab::{
-    file::REPLAY_PARTITIONS, known_sessions::KnownSessions, report::compare::Comparison, report::stats::Retain,
-};
-use progress::ProgressLine;
+use loopwarden_lab::{known_sessions::KnownSessions, replay::Listener, report::compare::Comparison, report::stats::Retain};
+use once::replay;
 
 use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat};
 use crate::cli::shared::{range, setup};
@@ -91,36 +88,4 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
     let before = render::report(args, &against, &known, other);
     render::ignore_closed_pipe(render::write_comparison(args, &now, &before, &comparison))?;
     damaged.map_or_else(|| render::answer_to_change(args, &now, &comparison), |error| Err(error.into()))
-}
-
-/// Replays the source once, under one policy. `listener` hears each command as soon as no other can come before it.
-pub(super) fn replay(
-    args: &ReplayArgs,
-    source: &Source,
-    policy: &Arc<Policy>,
-    retain: &Arc<Retain>,
-    stop: &Arc<AtomicBool>,
-    listener: Option<Listener<'_>>,
-) -> Result<Found, Failure> {
-    let recorded = source.open(REPLAY_PARTITIONS, args.strict)?;
-    let plan = Plan {
-        app: source.app(),
-        policy,
-        lateness_ms: source.lateness_ms(),
-        threads: threads(args.lanes),
-        retain,
-        stop,
-        is_topic: args.range.topic.is_some(),
-    };
-    let mut progress = ProgressLine::start(recorded.total);
-    let found = loopwarden_lab::replay::replay(&recorded, &plan, &mut progress, listener)?;
-    for line in input::told(&recorded) {
-        say(line);
-    }
-    Ok(found)
-}
-
-fn threads(asked: u32) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    if asked == 0 { cores } else { asked.min(LANES_MAX) as usize }
 }

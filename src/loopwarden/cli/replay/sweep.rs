@@ -9,7 +9,7 @@ use loopwarden_lab::report::{counted, html, judge::Judgement, stats::Retain};
 use loopwarden_settings::policy::{LoadedPolicy, load_with};
 
 use super::input::{self, Source};
-use super::{overrides, render};
+use super::{once::replay, overrides, render};
 use crate::cli::args::{ReplayArgs, ReplayFormat};
 use crate::cli::shared::act::usage;
 use crate::failure::{Failure, Outcome};
@@ -38,7 +38,7 @@ pub(super) fn run(args: &ReplayArgs, source: &Source, base: &str, keys: &[String
                     say(format!("warning: {line}"));
                     idle.push(line);
                 }
-                let found = super::replay(args, source, &Arc::new(policy), &retain, &stop, None)?;
+                let found = replay(args, source, &Arc::new(policy), &retain, &stop, None)?;
                 if let Some(error) = found.damaged {
                     return Err(error.into());
                 }
