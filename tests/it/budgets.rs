@@ -144,6 +144,26 @@ fn each_tree_has_the_budget_by_itself_and_all_its_agents_are_bound() {
 }
 
 #[test]
+fn so_many_agents_as_a_budget_allows_are_started() {
+    let table = "scope = \"tenant\"\nper = \"tree\"\nmode = \"block\"\nagents = 3\nwarn_share = 0.0\nnudge_share = 0.0";
+    let mut world = direct(&budgets(&[table]));
+    world.start("a", 1);
+    // An agent counts when it first shows itself, however often it calls; the root was started by nobody.
+    for (id, session) in ["one", "one", "two", "boss", "two"].into_iter().enumerate() {
+        let more = if session == "boss" { json!({}) } else { child("boss") };
+        make(&world, session, id, START_MS + id as i64, &more);
+    }
+    settle(&mut world);
+    assert!(steps(&world).is_empty());
+    make(&world, "three", 5, START_MS + 5, &child("boss"));
+    settle(&mut world);
+    assert_eq!(steps(&world), expected(&[("block block live", 1)]));
+    let (_, block) = told(&world).pop().unwrap();
+    let evidence = &block["reason"]["evidence"];
+    assert_eq!((&evidence["quantity"], &evidence["count"], &evidence["threshold"]), (&"agents".into(), &3.into(), &3.into()));
+}
+
+#[test]
 fn people_are_warned_the_agents_nudged_then_blocked_to_the_end_of_the_window() {
     let mut world = direct(&budgets(&[CALLS]));
     world.start("a", 1);

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeSet, fmt::Write as _, fs};
 
-use loopwarden::policy::{Detector, Mode, PROFILES};
+use loopwarden::policy::{Detector, Mode, PROFILES, Policy};
 use loopwarden_core::detect::{Fact, decimal};
 use loopwarden_lab::cases::Case;
 
@@ -229,5 +229,15 @@ fn the_default_policy_has_the_settings_of_the_detectors() {
     let (start, end) = (at("# One call, or nearly the same one"), at("# Policies of tools."));
     let rest = at("# Same call, again and again.\n");
     let wanted = format!("{}{}\n{}{}", &text[..start], tables(first), &text[end..rest], tables(last));
+    // Where the file alone has values and texts, nothing is made.
+    let made = Policy::SECTIONS.iter().filter(|section| section.settings.iter().all(|setting| !setting.default.is_empty()));
+    let wanted = made.fold(wanted, |text, section| {
+        let head = if section.is_list { format!("[[{}]]\n", section.path) } else { format!("[{}]\n", section.path) };
+        // Of several entries of a list the first one names every key.
+        let place = text.find(&format!("\n{head}")).unwrap_or_else(|| panic!("{PROFILE} has no {head}"));
+        let start = text[..=place].rfind("\n\n").unwrap() + 2;
+        let end = place + text[place..].find("\n\n").map_or(text[place..].len(), |at| at + 1);
+        format!("{}{}{}", &text[..start], section.to_toml(), &text[end..])
+    });
     compare_or_write(PROFILE, &wanted);
 }

@@ -48,7 +48,7 @@ const LONG_FUNCTIONS_MAX: usize = 8;
 /// A function beyond it is long. Lines, its head and its braces among them.
 const FUNCTION_LINES: usize = 60;
 /// Files below [`FILE_LINES`]: crumbs, each with a head and imports of its own.
-const SMALL_FILES_MAX: usize = 95;
+const SMALL_FILES_MAX: usize = 81;
 /// A file below it is small. Lines.
 const FILE_LINES: usize = 30;
 

@@ -8,7 +8,7 @@ use crate::detect::text::{CommandText, TextContext};
 use crate::detect::{detector::Detector, steps::history::History, weights::evidence::Marks, weights::news};
 use crate::event::EventTime;
 use crate::setting::{
-    BlockScope, Key, Kind, MODE, Mode, Needs, SharedSettings, Table, ToolPolicy, count, millis, one_of, settings,
+    BlockScope, Kind, MODE, Mode, Needs, SharedSettings, Table, ToolPolicy, count, kinds, millis, one_of, settings,
 };
 
 settings! {
@@ -23,29 +23,17 @@ settings! {
     then times_workers;
 }
 
-/// Calls that pass in a window: together with `workers` no more than the history holds.
-struct Limit;
-
-impl Kind for Limit {
-    type Of = u32;
-
-    fn read(&self, key: &mut Key<'_>) -> u32 {
+kinds! {
+    /// Calls that pass in a window: together with `workers` no more than the history holds.
+    Limit -> u32, |_| "from 1; times `workers` up to `history_steps`".to_owned(), |_, key| {
         let (limit, workers, history) = (key.integer(), key.beside("workers"), key.shared.history_steps);
         let product = limit.saturating_mul(workers);
-        let is_positive = limit >= 1 && workers >= 1;
-        let path = &key.path;
+        let (path, is_positive) = (&key.path, limit >= 1 && workers >= 1);
         key.check.rule(path, !is_positive || product <= history, || {
-            format!(
-                "{path} times workers is {product} ({limit} · {workers}), \
-                 but must not be above history_steps ({history})"
-            )
+            format!("{path} times workers is {product} ({limit} · {workers}), but must not be above history_steps ({history})")
         });
         count(1).read(key)
-    }
-
-    fn range(&self) -> String {
-        "from 1; times `workers` up to `history_steps`".to_owned()
-    }
+    };
 }
 
 /// The limit holds for all workers of a session together.

@@ -5,7 +5,7 @@ use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::text::{CommandText, TextContext};
 use crate::limits::{POLICY_MS_MAX, SWARM_KEYS_MAX, SWARM_PANE_LIFE_MS_MIN, SWARM_PANES_MAX, SWARM_WORKERS_MAX};
 use crate::setting::{
-    BlockAt, BlockScope, Check, Key, Kind, MODE, Mode, Needs, SharedSettings, count, millis, one_of, settings, steps,
+    BlockAt, BlockScope, Check, Key, Kind, MODE, Mode, Needs, SharedSettings, count, kinds, millis, one_of, settings, steps,
 };
 
 settings! {
@@ -99,21 +99,21 @@ pub(super) fn few_panes(check: &mut Check, path: &str, pane_ms: i64, window_ms: 
     });
 }
 
-struct PaneMs;
-
-impl Kind for PaneMs {
-    type Of = i64;
-
-    fn read(&self, key: &mut Key<'_>) -> i64 {
-        let pane_ms = millis(1).read(key);
-        let window_ms = key.beside("window_ms");
+kinds! {
+    /// Length of a pane: a window has few of them.
+    PaneMs -> i64, |_| millis(1).range(), |_, key| {
+        let (pane_ms, window_ms) = (millis(1).read(key), key.beside("window_ms"));
         few_panes(key.check, &key.path, pane_ms, window_ms);
         pane_ms
-    }
+    };
 
-    fn range(&self) -> String {
-        millis(1).range()
-    }
+    /// Workers of a finding: no more than are kept.
+    WorkersMin -> u32, |_| "1 to `workers_max`".to_owned(), |_, key| {
+        let (least, most) = (key.integer(), key.beside("workers_max"));
+        let path = &key.path;
+        key.check.rule(path, least <= most, || format!("{path} is {least}, but must not be above workers_max ({most})"));
+        key.check.count(path, least, 1)
+    };
 }
 
 /// A time of whole panes.
@@ -140,24 +140,6 @@ impl Kind for WholePanes {
 
     fn range(&self) -> String {
         "0, or a multiple of `pane_ms`".to_owned()
-    }
-}
-
-/// Workers of a finding: no more than are kept.
-struct WorkersMin;
-
-impl Kind for WorkersMin {
-    type Of = u32;
-
-    fn read(&self, key: &mut Key<'_>) -> u32 {
-        let (least, most) = (key.integer(), key.beside("workers_max"));
-        let path = &key.path;
-        key.check.rule(path, least <= most, || format!("{path} is {least}, but must not be above workers_max ({most})"));
-        key.check.count(path, least, 1)
-    }
-
-    fn range(&self) -> String {
-        "1 to `workers_max`".to_owned()
     }
 }
 

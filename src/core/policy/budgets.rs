@@ -2,9 +2,13 @@
 //!
 //! Windows are pieces of the calendar in UTC and never slide. The sum of a window only grows, so that what it crosses depends on no order.
 
+use std::collections::BTreeSet;
+
 use crate::event::EventTime;
 use crate::limits::{BUDGETS_MAX, COST_USD_MAX, LABEL_KEY_CHARS_MAX, POLICY_MS_MAX};
-use crate::setting::{Key, Kind as _, MODE, Mode, Table, one_of};
+use crate::setting::{
+    Amount, Key, MODE, Mode, Must, Name, PatternsOrNameless, Section, Table, Usd, Whole, kinds, one_of, settings,
+};
 use crate::whom::{Kind, Who, Whom};
 
 /// The largest limit of calls or tokens: sums of some of them stay exact.
@@ -181,22 +185,24 @@ impl BudgetStep {
     }
 }
 
-/// One `[[budget]]` of a policy.
-#[derive(Debug, Clone)]
-pub struct Budget {
-    pub name: String,
-    /// By what it tells agents apart: agent, tree, swarm, tenant or label.
-    kind: Kind,
-    /// Key of the label, where that is the kind; else empty.
-    label: String,
-    /// Exact names, and beginnings of names that end in `*`, of whom it adds up.
-    names: Vec<String>,
-    pub per: Per,
-    pub mode: Mode,
-    /// By [`Quantity`]; 0 = no limit.
-    limits: [u64; Quantity::ALL.len()],
-    /// By [`BudgetStep`]; 0 = it is never published.
-    shares: [f64; BudgetStep::ALL.len()],
+settings! {
+    /// One `[[budget]]` of a policy; limits of 0 are none.
+    pub struct Budget {
+        name: String = r#""none""#, Must(Name), "name, shown in commands; each once, without a /";
+        scope: BudgetScope = r#""tenant""#, Must(ScopeOf), "agent | tree | swarm | tenant | label:KEY, each of them by itself: whose use is added up";
+        names: Vec<String> = r#"["*"]"#, PatternsOrNameless("somebody"), "of whom: exact, or a prefix ending in *; of a label its values; empty: who has none";
+        per: Per = r#""day""#, one_of(&Per::WORDS), "session | tree | minute | hour | day | week: window of event time in UTC, after which the sum begins anew; of session and tree their whole life";
+        mode: Mode = r#""nudge""#, MODE, "off | shadow | nudge | block: as of detectors";
+        calls: u64 = "0", Whole(LIMIT_MAX), "calls that were made";
+        tokens: u64 = "0", Whole(LIMIT_MAX), "input and output tokens";
+        cost_micro_usd as "cost_usd": u64 = "0.0", Usd(COST_USD_MAX), "US dollars; per minute it limits the speed";
+        wall_ms: u64 = "0", Whole(POLICY_MS_MAX), "from the first use to the last";
+        agents: u64 = "0", Whole(LIMIT_MAX), "agents that others have started, as they first show themselves";
+        warn_share: f64 = "0.8", Amount(SHARE_MAX), "share of a limit at which people hear of it; 0 = never";
+        nudge_share: f64 = "1.0", Amount(SHARE_MAX), "the same of the agents";
+        block_share: f64 = "1.0", Amount(SHARE_MAX), "the same of a block to the end of the window, in mode block";
+    }
+    then Budget::checked;
 }
 
 /// A limit, and what was used of it.
@@ -212,11 +218,11 @@ impl Budget {
     #[must_use]
     pub fn whom(&self, who: &Who<'_>) -> Option<Whom> {
         let named = |kind: Kind, name: &str| Some(Whom::new(who.tenant, kind, name));
-        let whole = match self.kind {
+        let whole = match self.scope.kind {
             Kind::Label => match who.labels {
                 Some(labels) => {
-                    let value = labels.iter().find_map(|(key, value)| (*key == self.label).then_some(value))?;
-                    Whom::label(who.tenant, &self.label, value).filter(|_| self.covers(value))
+                    let value = labels.iter().find_map(|(key, value)| (*key == self.scope.label).then_some(value))?;
+                    Whom::label(who.tenant, &self.scope.label, value).filter(|_| self.covers(value))
                 }
                 // A sum of the session or of its tree needs no value of the label.
                 None => None,
@@ -227,7 +233,7 @@ impl Budget {
                 named(kind, name).filter(|_| is_covered)
             }
         };
-        let is_covered = whole.is_some() || (self.kind == Kind::Label && who.labels.is_none());
+        let is_covered = whole.is_some() || (self.scope.kind == Kind::Label && who.labels.is_none());
         match self.per {
             Per::Session => named(Kind::Session, who.session_id).filter(|_| is_covered),
             Per::Tree => who.tree.filter(|_| is_covered).and_then(|tree| named(Kind::Tree, tree)),
@@ -238,17 +244,17 @@ impl Budget {
     /// Whether it is still a budget of these: its kind and its names may have changed since their use was added up.
     #[must_use]
     pub fn is_of(&self, whom: &Whom) -> bool {
-        if self.kind == whom.kind {
+        if self.scope.kind == whom.kind {
             let name = match whom.kind {
                 Kind::Tenant => Some(&*whom.tenant),
-                Kind::Label => whom.name.strip_prefix(&self.label).and_then(|rest| rest.strip_prefix('=')),
+                Kind::Label => whom.name.strip_prefix(&self.scope.label).and_then(|rest| rest.strip_prefix('=')),
                 _ => Some(&*whom.name),
             };
             return name.is_some_and(|name| self.covers(name));
         }
         // Which sessions or trees of a swarm or a label have it is decided where they are.
         let is_each = matches!((self.per, whom.kind), (Per::Session, Kind::Session) | (Per::Tree, Kind::Tree));
-        is_each && (self.kind != Kind::Tenant || self.covers(&whom.tenant))
+        is_each && (self.scope.kind != Kind::Tenant || self.covers(&whom.tenant))
     }
 
     /// Whether it adds up who has this name: that of the agent, tree, swarm or tenant, or the value of the label.
@@ -284,12 +290,44 @@ impl Budget {
 
     /// Each of its limits, with what is used of it.
     pub fn parts(&self, used: &Used) -> impl Iterator<Item = Reached> {
-        let limits = Quantity::ALL.into_iter().zip(self.limits).filter(|(_, limit)| *limit > 0);
+        let limits = Quantity::ALL.into_iter().map(|quantity| (quantity, self.limit(quantity))).filter(|(_, limit)| *limit > 0);
         limits.map(|(quantity, limit)| Reached { quantity, used: quantity.of(used), limit })
     }
 
-    fn share(&self, step: BudgetStep) -> f64 {
-        self.shares.get(step as usize - 1).copied().unwrap_or_default()
+    const fn limit(&self, quantity: Quantity) -> u64 {
+        match quantity {
+            Quantity::Calls => self.calls,
+            Quantity::Tokens => self.tokens,
+            Quantity::Cost => self.cost_micro_usd,
+            Quantity::Wall => self.wall_ms,
+            Quantity::Agents => self.agents,
+        }
+    }
+
+    const fn share(&self, step: BudgetStep) -> f64 {
+        match step {
+            BudgetStep::Warn => self.warn_share,
+            BudgetStep::Nudge => self.nudge_share,
+            BudgetStep::Block => self.block_share,
+        }
+    }
+
+    /// Notes what its keys demand of each other.
+    fn checked(self, table: &mut Table<'_>) -> Self {
+        let (path, name) = (table.path("name"), &self.name);
+        // It is a part of keys between slashes.
+        table.check.rule(&path, !name.contains('/'), || format!("{path} holds {name:?}, but must hold no /"));
+        let path = table.path("scope");
+        table.check.rule(&path, self.scope.kind != Kind::Agent || self.per != Per::Session, || {
+            format!("{path} is agent and per is session, but that is the detector budget: set detectors.budget")
+        });
+        let path = table.path("block_share");
+        let (warn, nudge, block) = (self.warn_share, self.nudge_share, self.block_share);
+        let is_rising = [warn, nudge, block].into_iter().filter(|share| *share > 0.0).is_sorted();
+        table.check.rule(&path, is_rising, || {
+            format!("{path} is {block}, nudge_share {nudge} and warn_share {warn}, but none must be below one before it")
+        });
+        self
     }
 }
 
@@ -306,21 +344,24 @@ impl Reached {
 pub struct Budgets(Vec<Budget>);
 
 impl Budgets {
+    pub(super) const SECTION: Section = Section {
+        path: "budget",
+        is_list: true,
+        about: "What many may use together (page `policies`). Each entry is a budget; one whose limits are all 0 is none. What is left out is as here.",
+        settings: Budget::SETTINGS,
+    };
+
     pub(super) fn read(whole: &mut Table<'_>) -> Self {
-        let entries = whole.key("budget").list().len();
-        whole.check.rule("budget", entries <= BUDGETS_MAX, || {
-            format!("budget has {entries} entries, but must not have above {BUDGETS_MAX}")
-        });
-        let budgets: Vec<(String, Budget)> = whole.tables("budget", |table| (table.path("name"), budget(table)));
-        let mut names = std::collections::BTreeSet::new();
-        for (path, budget) in &budgets {
-            whole.check.rule(path, names.insert(budget.name.as_str()), || {
-                format!("{path} is {:?} a second time, but names must differ", budget.name)
-            });
+        let mut budgets = whole.rows("budget", BUDGETS_MAX, Budget::SETTINGS, Budget::read);
+        let mut names = BTreeSet::new();
+        for (index, Budget { name, .. }) in budgets.iter().enumerate() {
+            let path = format!("budget[{index}].name");
+            whole.check.rule(&path, names.insert(name), || format!("{path} is {name:?} a second time, but names must differ"));
         }
         // One that limits nothing, as that of the default policy, is none.
-        let limits = |budget: &Budget| budget.mode.is_on() && budget.limits.iter().any(|limit| *limit > 0);
-        Self(budgets.into_iter().map(|(_, budget)| budget).filter(limits).collect())
+        let limits = |budget: &Budget| budget.mode.is_on() && Quantity::ALL.into_iter().any(|of| budget.limit(of) > 0);
+        budgets.retain(limits);
+        Self(budgets)
     }
 
     #[must_use]
@@ -339,94 +380,40 @@ impl Budgets {
     }
 }
 
-fn budget(table: &mut Table<'_>) -> Budget {
-    let name = {
-        let mut key = table.key("name");
-        let name = key.text();
-        key.check.name(&key.path, name)
-    };
-    let path = table.path("name");
-    // It is a part of keys between slashes.
-    table.check.rule(&path, !name.contains('/'), || format!("{path} holds {name:?}, but must hold no /"));
-    let per = table.optional("per").map_or(Per::Day, |mut key| one_of(&Per::WORDS).read(&mut key));
-    let (kind, label) = scope(&mut table.key("scope"));
-    let path = table.path("scope");
-    table.check.rule(&path, kind != Kind::Agent || per != Per::Session, || {
-        format!("{path} is agent and per is session, but that is the detector budget: set detectors.budget")
-    });
-    let names = table.optional("names").map_or_else(|| vec!["*".to_owned()], names);
-    let mode = table.optional("mode").map_or(Mode::Nudge, |mut key| MODE.read(&mut key));
-    let mut share = |key: &str, unset: f64| table.optional(key).map_or(unset, share_of);
-    let shares = [share("warn_share", 0.8), share("nudge_share", 1.0), share("block_share", 1.0)];
-    let path = table.path("block_share");
-    let is_rising = shares.iter().filter(|share| **share > 0.0).is_sorted();
-    table.check.rule(&path, is_rising, || {
-        let [warn, nudge, block] = shares;
-        format!("{path} is {block}, nudge_share {nudge} and warn_share {warn}, but none must be below one before it")
-    });
-    let mut count = |key: &str, most: i64| table.optional(key).map_or(0, |key| whole_number(key, most));
-    let (calls, tokens, wall_ms) = (count("calls", LIMIT_MAX), count("tokens", LIMIT_MAX), count("wall_ms", POLICY_MS_MAX));
-    let agents = count("agents", LIMIT_MAX);
-    let cost_micro_usd = table.optional("cost_usd").map_or(0, cost);
-    Budget { name, kind, label, names, per, mode, limits: [calls, tokens, cost_micro_usd, wall_ms, agents], shares }
+/// By what a budget tells agents apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetScope {
+    /// Agent, tree, swarm, tenant or label.
+    kind: Kind,
+    /// Key of the label, where that is the kind; else empty.
+    label: String,
 }
 
-/// The kind of those that a budget is of, and the key of their label.
-fn scope(key: &mut Key<'_>) -> (Kind, String) {
+impl Default for BudgetScope {
+    fn default() -> Self {
+        Self { kind: Kind::Tenant, label: String::new() }
+    }
+}
+
+kinds! {
+    /// The scope of a budget.
+    ScopeOf -> BudgetScope, |_| scopes(), |_, key| scope(key);
+}
+
+fn scopes() -> String {
+    format!("agent, tree, swarm, tenant, label:KEY with a key of 1 to {LABEL_KEY_CHARS_MAX} characters and no =")
+}
+
+fn scope(key: &mut Key<'_>) -> BudgetScope {
     let text = key.text();
     if let Some(kind) = Kind::from_name(text).filter(|kind| KINDS.contains(kind)) {
-        return (kind, String::new());
+        return BudgetScope { kind, label: String::new() };
     }
     let is_key = |label: &&str| !label.is_empty() && label.chars().count() <= LABEL_KEY_CHARS_MAX && !label.contains('=');
     let label = text.strip_prefix("label:").filter(is_key);
     let path = &key.path;
-    key.check.rule(path, label.is_some(), || {
-        format!("{path} is {text:?}, but must be one of: agent, tree, swarm, tenant, label:KEY with a key of 1 to {LABEL_KEY_CHARS_MAX} characters and no =")
-    });
-    (Kind::Label, label.unwrap_or_default().to_owned())
-}
-
-/// Exact names, and beginnings that end in `*`; the empty one is who has none.
-fn names(mut key: Key<'_>) -> Vec<String> {
-    let (names, path) = (key.texts(), &key.path);
-    key.check.rule(path, !names.is_empty(), || format!("{path} is empty, but must name somebody"));
-    for name in &names {
-        let holds = !name.strip_suffix('*').unwrap_or(name).contains('*');
-        key.check.rule(path, holds, || format!("{path} holds {name:?}, but a * may only stand at the end"));
-        if !name.is_empty() {
-            key.check.name(path, name);
-        }
-    }
-    names
-}
-
-fn whole_number(mut key: Key<'_>, most: i64) -> u64 {
-    let value = key.integer();
-    key.check.integer(&key.path, value, 0, most).unsigned_abs()
-}
-
-fn share_of(mut key: Key<'_>) -> f64 {
-    amount(&mut key, SHARE_MAX)
-}
-
-/// An amount of US dollars in a policy, as millionths.
-fn cost(mut key: Key<'_>) -> u64 {
-    micro_usd(amount(&mut key, COST_USD_MAX))
-}
-
-/// US dollars as millionths, rounded up: a limit above nothing stays one.
-pub(super) fn micro_usd(usd: f64) -> u64 {
-    // A cast from floating point saturates. What binary fractions add behind the sixth decimal means nothing.
-    let micro = usd * 1e6;
-    if (micro - micro.round()).abs() < 1e-3 { micro.round() as u64 } else { micro.ceil() as u64 }
-}
-
-/// A number from 0 on.
-pub(super) fn amount(key: &mut Key<'_>, most: f64) -> f64 {
-    let value = key.float();
-    let (path, holds) = (&key.path, (0.0..=most).contains(&value));
-    key.check.rule(path, holds, || format!("{path} is {value}, but must be between 0 and {most}"));
-    if holds { value } else { 0.0 }
+    key.check.rule(path, label.is_some(), || format!("{path} is {text:?}, but must be one of: {}", scopes()));
+    BudgetScope { kind: Kind::Label, label: label.unwrap_or_default().to_owned() }
 }
 
 #[cfg(test)]
@@ -487,13 +474,6 @@ mod tests {
         };
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
             assert_eq!(sum(order), whole);
-        }
-    }
-
-    #[test]
-    fn a_price_or_limit_in_dollars_is_exact_to_the_millionth() {
-        for (usd, micro) in [(0.0, 0), (0.1, 100_000), (1e-7, 1), (1e9, 1_000_000_000_000_000), (0.3, 300_000)] {
-            assert_eq!(micro_usd(usd), micro, "{usd}");
         }
     }
 }

@@ -1,14 +1,13 @@
 //! A policy: profile, thresholds, per-tool rules. Written by people, checked all at once ([`validate`]), then only read.
 
 mod budgets;
-mod detectors;
 mod prices;
 mod profile;
 mod tenants;
 mod trial;
 pub mod validate;
 
-pub use budgets::{Budget, BudgetStep, Budgets, Per, Quantity, Reached, Used};
+pub use budgets::{Budget, BudgetScope, BudgetStep, Budgets, Per, Quantity, Reached, Used};
 pub use prices::Prices;
 pub use profile::{PROFILES, Profile};
 pub use tenants::TenantLimits;
@@ -19,7 +18,11 @@ pub use crate::detect::reference::fleet_rate::FleetKey;
 pub use crate::detect::swarm_repeat::{Counted, Notify, Settings as SwarmRepeat, SwarmSteps, Worker};
 pub use crate::detect::{Detector, Detectors, Weights};
 use crate::identity::{Digest, FingerprintRules, OutcomeRules};
-pub use crate::setting::{BlockScope, Mode, Needs, Problem, Setting, TextPatterns, ToolClass, ToolPolicy, ToolTable, Value};
+use crate::limits::{DESCRIPTION_CHARS_MAX, EPISODES_KEPT_MAX};
+pub use crate::setting::{
+    BlockScope, Mode, Needs, Problem, Section, Setting, TextPatterns, ToolClass, ToolPolicy, ToolTable, Value,
+};
+use crate::setting::{Flag, Growth, Share, chars, count, millis, one_of, settings};
 
 /// A complete, valid set of rules. Resolved once; the loop over steps has no configuration left to decide.
 #[derive(Debug, Clone)]
@@ -92,6 +95,11 @@ pub enum UserMessage {
     Ignore,
 }
 
+impl UserMessage {
+    const WORDS: [(&'static str, Self); 4] =
+        [("reset", Self::Reset), ("news", Self::News), ("text", Self::Text), ("ignore", Self::Ignore)];
+}
+
 /// What the beginning and the end of a session let it forget. Both are claims of an agent about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SessionBounds {
@@ -102,36 +110,44 @@ pub enum SessionBounds {
     Counts,
 }
 
-/// What counts as progress (page `detection`).
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ProgressPolicy {
-    /// What a person's message does.
-    pub user_message: UserMessage,
-    /// What `session_start` and `session_end` do.
-    pub session_bounds: SessionBounds,
-    /// A `progress` event or a changed `state` begins every run and window anew.
-    pub world_state: bool,
+impl SessionBounds {
+    const WORDS: [(&'static str, Self); 2] = [("all", Self::All), ("counts", Self::Counts)];
 }
 
-/// From findings to commands (page `detection`).
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EpisodePolicy {
-    /// Steps with a current finding until the same loop is published again.
-    pub renudge_hits: u32,
-    /// Steps that raise the score from a nudge to a block.
-    pub block_hits: u32,
-    /// From the fifth command about a loop on, each waits so many times as long as the one before. Times, at least 1.
-    pub renudge_factor: f64,
-    /// Steps after which an unseen episode is forgotten.
-    pub relapse_steps: u32,
-    /// A block needs an earlier nudge of its loop.
-    pub nudge_before_block: bool,
-    /// Lifetime of a nudge. Milliseconds.
-    pub nudge_ms: i64,
-    /// Lifetime of a block. Milliseconds.
-    pub block_ms: i64,
-    /// Episodes that are kept of a session; the oldest goes first.
-    pub kept: usize,
+settings! {
+    /// What counts as progress (page `detection`).
+    #[derive(Copy)]
+    pub struct ProgressPolicy {
+        /// What a person's message does.
+        user_message: UserMessage, one_of(&UserMessage::WORDS);
+        /// What `session_start` and `session_end` do.
+        session_bounds: SessionBounds, one_of(&SessionBounds::WORDS);
+        /// A `progress` event or a changed `state` begins every run and window anew.
+        world_state: bool, Flag;
+    }
+}
+
+settings! {
+    /// From findings to commands (page `detection`).
+    #[derive(Copy)]
+    pub struct EpisodePolicy {
+        /// Steps with a current finding until the same loop is published again.
+        renudge_hits: u32, count(1);
+        /// Steps that raise the score from a nudge to a block.
+        block_hits: u32, count(1);
+        /// From the fifth command about a loop on, each waits so many times as long as the one before. Times, at least 1.
+        renudge_factor: f64, Growth;
+        /// Steps after which an unseen episode is forgotten.
+        relapse_steps: u32, count(0);
+        /// A block needs an earlier nudge of its loop.
+        nudge_before_block: bool, Flag;
+        /// Lifetime of a nudge. Milliseconds.
+        nudge_ms: i64, millis(1);
+        /// Lifetime of a block. Milliseconds.
+        block_ms: i64, millis(1);
+        /// Episodes that are kept of a session; the oldest goes first.
+        kept: usize, chars(1, EPISODES_KEPT_MAX);
+    }
 }
 
 /// Commands about a loop that come at an even pace.
@@ -147,22 +163,26 @@ impl EpisodePolicy {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EvidencePolicy {
-    /// Content may leave, in evidence.
-    pub excerpts: bool,
-    /// Characters that an excerpt holds at most.
-    pub chars: usize,
+settings! {
+    #[derive(Copy)]
+    pub struct EvidencePolicy {
+        /// Content may leave, in evidence.
+        excerpts: bool, Flag;
+        /// Characters that an excerpt holds at most.
+        chars: usize, chars(0, DESCRIPTION_CHARS_MAX);
+    }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-pub struct FusionPolicy {
-    /// The recommended action is the action.
-    pub decides: bool,
-    /// Added to the mean for each further finding.
-    pub bonus: f64,
-    /// Escalate strictly above this combined confidence.
-    pub escalate_above: f64,
-    /// Escalate strictly above this count.
-    pub escalate_count: u32,
+settings! {
+    #[derive(Copy)]
+    pub struct FusionPolicy {
+        /// The recommended action is the action.
+        decides: bool, Flag;
+        /// Added to the mean for each further finding.
+        bonus: f64, Share;
+        /// Escalate strictly above this combined confidence.
+        escalate_above: f64, Share;
+        /// Escalate strictly above this count.
+        escalate_count: u32, count(0);
+    }
 }

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::event::{Event, Usage};
 use crate::limits::{POLICY_LIST_MAX, PRICE_USD_MAX};
-use crate::policy::budgets::{amount, micro_usd};
-use crate::setting::{Key, Table};
+use crate::setting::{Maybe, Must, Patterns, Section, Table, Text, Usd, settings};
 
 /// Tokens that a price is of.
 const TOKENS_PRICED: u128 = 1_000_000;
@@ -42,17 +41,42 @@ impl Price {
     }
 }
 
+settings! {
+    /// `[prices]` without its list of models.
+    struct PriceList {
+        version: String = r#""""#, Text, "when the prices were looked up, as 2026-11-27; needed with any model";
+    }
+}
+
+settings! {
+    /// One `[[prices.model]]`: what some models cost.
+    struct ModelPrice {
+        names: Vec<String> = "[]", Must(Patterns("")), "names of models: exact, or a prefix ending in *; an exact name wins, then the longest prefix";
+        input_usd: u64 = "0.0", Must(Usd(PRICE_USD_MAX)), "US dollars for a million input tokens";
+        output_usd: u64 = "0.0", Must(Usd(PRICE_USD_MAX)), "the same of output tokens";
+        cached_usd: Option<u64> = "0.0", Maybe(Usd(PRICE_USD_MAX)), "the same of input tokens read from a cache; left out: as input tokens";
+    }
+}
+
 impl Prices {
+    pub(super) const SECTIONS: [Section; 2] = [
+        Section {
+            path: "prices",
+            is_list: false,
+            about: "What tokens cost where events give none. A model that is not named has no price: its tokens are counted (unpriced_tokens_total).",
+            settings: PriceList::SETTINGS,
+        },
+        Section { path: "prices.model", is_list: true, about: "", settings: ModelPrice::SETTINGS },
+    ];
+
     pub(super) fn read(table: &mut Table<'_>) -> Self {
-        let version = table.key("version").text().to_owned();
-        let entries = table.key("model").list().len();
-        let path = table.path("model");
-        table.check.rule(&path, entries <= POLICY_LIST_MAX, || {
-            format!("{path} has {entries} entries, but must not have above {POLICY_LIST_MAX}")
-        });
+        let PriceList { version } = PriceList::read(table);
         let mut prices = Self { version, ..Self::default() };
-        for (names, price) in table.tables("model", model) {
-            for name in names {
+        for model in table.rows("model", POLICY_LIST_MAX, ModelPrice::SETTINGS, ModelPrice::read) {
+            let (input, output) = (model.input_usd, model.output_usd);
+            // Nobody knows what a cache saves: without a price of its own its tokens cost what others do.
+            let price = Price { input, cached: model.cached_usd.unwrap_or(input), output };
+            for name in model.names {
                 match name.strip_suffix('*') {
                     Some(beginning) => prices.beginnings.push((beginning.to_owned(), price)),
                     None => _ = prices.exact.insert(name, price),
@@ -94,20 +118,6 @@ impl Prices {
             None => tokens,
         }
     }
-}
-
-fn model(table: &mut Table<'_>) -> (Vec<String>, Price) {
-    let (names, path) = (table.key("names").texts(), table.path("names"));
-    for name in &names {
-        let holds = !name.strip_suffix('*').unwrap_or(name).contains('*') && !name.is_empty();
-        table.check.rule(&path, holds, || format!("{path} holds {name:?}, but a * may only stand at the end"));
-    }
-    table.check.names_in_order(&path, &names);
-    let usd = |mut key: Key<'_>| micro_usd(amount(&mut key, PRICE_USD_MAX));
-    let (input, output) = (usd(table.key("input_usd")), usd(table.key("output_usd")));
-    // Nobody knows what a cache saves: without a price of its own its tokens cost what others do.
-    let cached = table.optional("cached_usd").map_or(input, usd);
-    (names, Price { input, cached, output })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::limits::POLICY_LIST_MAX;
-use crate::setting::{Kind, Table, count};
+use crate::setting::{Must, Patterns, Section, Table, count, settings};
 
 /// Limits of `[[tenant]]`, by name and by beginning of a name.
 #[derive(Debug, Clone, Default)]
@@ -20,14 +20,26 @@ struct TenantRule {
     events_per_minute: u32,
 }
 
+settings! {
+    /// One `[[tenant]]`: a limit of some tenants.
+    struct TenantLimit {
+        names: Vec<String> = r#"["*"]"#, Must(Patterns("a tenant")), "exact, or a prefix ending in *; events without a tenant have the empty name";
+        events_per_minute: u32 = "0", Must(count(0)), "events of a tenant that each partition judges in a minute of record time; 0 = any number";
+    }
+}
+
 impl TenantLimits {
+    pub(super) const SECTION: Section = Section {
+        path: "tenant",
+        is_list: true,
+        about: "Limits of tenants. Entries apply in order, later ones win. What comes beyond is a dead letter (tenant_limit); a reset never is.",
+        settings: TenantLimit::SETTINGS,
+    };
+
     pub(super) fn read(whole: &mut Table<'_>) -> Self {
-        let entries = whole.key("tenant").list().len();
-        whole.check.rule("tenant", entries <= POLICY_LIST_MAX, || {
-            format!("tenant has {entries} entries, but must not have above {POLICY_LIST_MAX}")
-        });
         let mut limits = Self::default();
-        for (entry, (names, events_per_minute)) in whole.tables("tenant", entry).into_iter().enumerate() {
+        let rows = whole.rows("tenant", POLICY_LIST_MAX, TenantLimit::SETTINGS, TenantLimit::read);
+        for (entry, TenantLimit { names, events_per_minute }) in rows.into_iter().enumerate() {
             let rule = TenantRule { entry, events_per_minute };
             for name in names {
                 match name.strip_suffix('*') {
@@ -46,15 +58,4 @@ impl TenantLimits {
         let rule = self.exact.get(tenant).into_iter().chain(prefix).max_by_key(|rule| rule.entry)?;
         Some(rule.events_per_minute).filter(|events| *events > 0)
     }
-}
-
-fn entry(table: &mut Table<'_>) -> (Vec<String>, u32) {
-    let (names, path) = (table.key("names").texts(), table.path("names"));
-    table.check.rule(&path, !names.is_empty(), || format!("{path} is empty, but must name a tenant"));
-    for name in &names {
-        let holds = !name.trim_end_matches('*').contains('*') && !name.ends_with("**");
-        table.check.rule(&path, holds, || format!("{path} holds {name:?}, but a * may only stand at the end"));
-    }
-    table.check.names_in_order(&path, &names);
-    (names, count(0).read(&mut table.key("events_per_minute")))
 }

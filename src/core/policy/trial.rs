@@ -2,15 +2,15 @@
 //! the difference (page `policies`).
 
 use crate::identity::hash_parts;
-use crate::setting::{Kind, Share, Table};
+use crate::setting::{NameOrNone, Section, Share, settings};
 
-/// Settings of `[trial]`: which sessions are only watched.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Trial {
-    /// Share of the sessions in the control arm, 0 to 1; 0 = none is.
-    share: f64,
-    /// Another salt draws other sessions.
-    salt: String,
+settings! {
+    /// Settings of `[trial]`: which sessions are only watched.
+    #[derive(PartialEq)]
+    pub struct Trial {
+        share: f64 = "0.0", Share, "share of the sessions that are judged, and sent nothing: their commands have mode shadow; 0 = no trial";
+        salt: String = r#""""#, NameOrNone, "another text draws other sessions";
+    }
 }
 
 /// What happens to the commands of a session.
@@ -36,13 +36,12 @@ impl Arm {
 }
 
 impl Trial {
-    pub(super) fn read(table: &mut Table<'_>) -> Self {
-        let share = Share.read(&mut table.key("share"));
-        let mut key = table.key("salt");
-        let salt = key.text();
-        let salt = if salt.is_empty() { String::new() } else { key.check.name(&key.path, salt) };
-        Self { share, salt }
-    }
+    pub(super) const SECTION: Section = Section {
+        path: "trial",
+        is_list: false,
+        about: "A controlled trial: what commands are worth is the difference between two arms (page `policies`).",
+        settings: Self::SETTINGS,
+    };
 
     /// The arm of a session; none without a trial. It depends on names alone: a replay, another process and a restart find the same one. It is
     /// drawn for a session and not for a detector: a loop that two detectors see would else be in two arms.

@@ -4,22 +4,85 @@ mod tools;
 
 use crate::detect::{Detector, Detectors};
 use crate::event::Content;
-use crate::identity::{FingerprintRules, MaskRule, MaskSet, OutcomeRules, ShellRules, canonical_text, hash_text};
-use crate::limits::{
-    ACTIVE_VERDICTS_MAX, DESCRIPTION_CHARS_MAX, EPISODES_KEPT_MAX, FACTOR_MAX, HISTORY_STEPS_MAX, POLICY_MS_MAX,
-    READABLE_BYTES_MAX,
-};
-use crate::policy::detectors::detectors_of;
+use crate::identity::{FingerprintRules, MaskRule, MaskSet, OutcomeRules, Phrases, ShellRules, canonical_text, hash_text};
+use crate::limits::{ACTIVE_VERDICTS_MAX, HISTORY_STEPS_MAX, READABLE_BYTES_MAX};
 use crate::policy::{
     Budgets, EpisodePolicy, EvidencePolicy, FusionPolicy, IdentityPolicy, OutcomePolicy, Policy, Prices, ProgressPolicy,
-    SessionBounds, SwarmRepeat, TenantLimits, Trial, UserMessage, Weights,
+    SwarmRepeat, TenantLimits, Trial, Weights,
 };
 use crate::setting::{
-    Check, Flag, Key, Kind, MasksOrNone, Mode, NamesInOrder, Problem, Share, SharedSettings, Table, TextPatterns, Value, chars,
-    count, one_of,
+    Check, Flag, Key, Mode, Name, Names, NamesInOrder, PhrasesInOrder, Problem, Regexes, Section, SharedSettings, Table,
+    TextPatterns, Times, Value, chars, kinds, millis, settings,
 };
 
+settings! {
+    /// What stands above all tables.
+    struct TopLevel {
+        profile: String, Name;
+        history_steps: usize, chars(1, HISTORY_STEPS_MAX);
+        open_call_ms: i64, millis(1);
+        idle_ms: i64, millis(1);
+        ended_ms: i64, millis(1);
+        poll_factor: f64, Times;
+        only: Vec<Detector>, DetectorsInOrder;
+        priority: Vec<Detector>, DetectorsInOrder;
+    }
+}
+
+settings! {
+    /// `[identity]`: what makes two calls the same call.
+    struct Identity {
+        fingerprint_args: Vec<String>, NamesInOrder;
+        fingerprint_modifiers: Vec<String>, NamesInOrder;
+        shell_tools: Vec<String>, NamesInOrder;
+        shell_args: Vec<String>, NamesInOrder;
+        shell_readers: Vec<String>, NamesInOrder;
+        shell_writers: Vec<String>, NamesInOrder;
+        waiters: Phrases, PhrasesInOrder;
+        looks: Vec<String>, NamesInOrder;
+        clean_paths: bool, Flag;
+        use_description: bool, Flag;
+        same_turn_once: bool, Flag;
+    }
+}
+
+settings! {
+    /// `[outcomes]`: what makes two answers the same answer.
+    struct Outcomes {
+        mask: bool, Flag;
+        masks: MaskSet, Masks;
+        chars: usize, chars(0, READABLE_BYTES_MAX);
+        volatile_fields: Vec<String>, Names;
+        retryable: TextPatterns, Regexes;
+    }
+}
+
+kinds! {
+    /// Detectors by name, each once.
+    DetectorsInOrder -> Vec<Detector>, |_| "names of detectors".to_owned(), |_, key| detectors(key);
+
+    /// Patterns, each with what it is replaced by.
+    Masks -> MaskSet, |_| "pairs of a regular expression and a text".to_owned(), |_, key| masks(key);
+}
+
 impl Policy {
+    /// Its tables beside those of the detectors and of the score, as the default policy has them.
+    pub const SECTIONS: &[Section] = &[
+        Section::of_file("", TopLevel::SETTINGS),
+        Section::of_file("identity", Identity::SETTINGS),
+        Section::of_file("outcomes", Outcomes::SETTINGS),
+        Section::of_file("progress", ProgressPolicy::SETTINGS),
+        Section::of_file("episodes", EpisodePolicy::SETTINGS),
+        Section::of_file("evidence", EvidencePolicy::SETTINGS),
+        Section::of_file("fusion", FusionPolicy::SETTINGS),
+        tools::SECTION,
+        TenantLimits::SECTION,
+        Trial::SECTION,
+        Budgets::SECTION,
+        Prices::SECTIONS[0],
+        Prices::SECTIONS[1],
+    ];
+
     /// Checks a merged policy. `json` is the same policy as JSON, whatever its key order and white space: it makes the hash.
     ///
     /// # Errors
@@ -27,167 +90,86 @@ impl Policy {
     pub fn read(value: &Value, json: &str) -> Result<Self, Vec<Problem>> {
         let (mut check, unshared) = (Check::default(), SharedSettings::default());
         let table = &mut Table::new(&mut check, value, &unshared);
-        let profile = {
-            let mut key = table.key("profile");
-            let name = key.text();
-            key.check.name(&key.path, name)
-        };
-        let history_steps = chars(1, HISTORY_STEPS_MAX).read(&mut table.key("history_steps"));
-        let open_call_ms = milliseconds(&mut table.key("open_call_ms"));
-        let idle_ms = milliseconds(&mut table.key("idle_ms"));
-        let ended_ms = milliseconds(&mut table.key("ended_ms"));
-        let poll_factor = positive(&mut table.key("poll_factor"));
-        let only = detectors_of(&mut table.key("only"));
-        let ranked = detectors_of(&mut table.key("priority"));
-        let shared = SharedSettings {
-            history_steps: table.written("history_steps"),
-            masks: masks(&mut table.table("outcomes").key("masks")),
-            use_description: Flag.read(&mut table.table("identity").key("use_description")),
-        };
+        let top = TopLevel::read(table);
+        let identity = Identity::read(&mut table.table("identity"));
+        let outcomes = Outcomes::read(&mut table.table("outcomes"));
+        let shared = SharedSettings { history_steps: table.written("history_steps"), use_description: identity.use_description };
         let table = &mut Table::new(&mut check, value, &shared);
-        let identity = identity(&mut table.table("identity"));
-        let outcomes = outcomes(&mut table.table("outcomes"));
-        let progress = progress(&mut table.table("progress"));
-        let episodes = episodes(&mut table.table("episodes"));
+        let identity = IdentityPolicy::from(identity);
+        let episodes = EpisodePolicy::read(&mut table.table("episodes"));
         check_idle(table);
-        let evidence = evidence(&mut table.table("evidence"));
-        let fusion = fusion(&mut table.table("fusion"));
-        let score = Weights::read(&mut table.table("score"));
         let mut detectors = Detectors::read(&mut table.table("detectors"));
-        switch_off_others(&mut detectors, &only);
+        switch_off_others(&mut detectors, &top.only);
         let block_ms = table.table("episodes").written("block_ms");
         check_swarm_blocks(table.check, &detectors.swarm_repeat, block_ms);
-        check_priority(table.check, &detectors, &ranked);
-        let tools = tools::table(
-            table,
-            &tools::NamedTools {
-                shell: &identity.fingerprint.shell.tools,
-                waiters: identity.fingerprint.shell.waiters.list(),
-                stagnation: &detectors.stagnation.tools,
-                stuck: &detectors.stuck.tools,
-                fleet_rate: &detectors.fleet_rate.tools,
-                poll_factor,
-            },
-        );
-        let tenants = TenantLimits::read(table);
-        let trial = Trial::read(&mut table.table("trial"));
-        let budgets = Budgets::read(table);
-        let prices = Prices::read(&mut table.table("prices"));
-        check.finish()?;
-        Ok(Self {
-            profile,
+        check_priority(table.check, &detectors, &top.priority);
+        let named = tools::NamedTools {
+            shell: &identity.fingerprint.shell.tools,
+            waiters: identity.fingerprint.shell.waiters.list(),
+            stagnation: &detectors.stagnation.tools,
+            stuck: &detectors.stuck.tools,
+            fleet_rate: &detectors.fleet_rate.tools,
+            poll_factor: top.poll_factor,
+        };
+        let read = Self {
+            profile: top.profile,
             hash: hash_text(&canonical_text(&Content::Raw(json))),
-            history_steps,
-            open_call_ms,
-            idle_ms,
-            ended_ms,
-            identity,
-            outcomes,
-            progress,
+            history_steps: top.history_steps,
+            open_call_ms: top.open_call_ms,
+            idle_ms: top.idle_ms,
+            ended_ms: top.ended_ms,
+            outcomes: outcomes.into(),
+            progress: ProgressPolicy::read(&mut table.table("progress")),
             episodes,
-            evidence,
-            fusion,
-            score,
+            evidence: EvidencePolicy::read(&mut table.table("evidence")),
+            fusion: FusionPolicy::read(&mut table.table("fusion")),
+            score: Weights::read(&mut table.table("score")),
             needs: detectors.needs(&shared),
+            priority: ranks(&top.priority),
+            tools: tools::table(table, &named),
+            identity,
             detectors,
-            priority: ranks(&ranked),
-            tools,
-            tenants,
-            trial,
-            budgets,
-            prices,
-        })
+            tenants: TenantLimits::read(table),
+            trial: Trial::read(&mut table.table("trial")),
+            budgets: Budgets::read(table),
+            prices: Prices::read(&mut table.table("prices")),
+        };
+        check.finish().map(|()| read)
     }
 }
 
-fn milliseconds(key: &mut Key<'_>) -> i64 {
-    let ms = key.integer();
-    key.check.integer(&key.path, ms, 1, POLICY_MS_MAX)
-}
-
-fn positive(key: &mut Key<'_>) -> f64 {
-    let value = key.float();
-    key.check.positive(&key.path, value, FACTOR_MAX)
-}
-
-fn anywhere(key: &mut Key<'_>) -> TextPatterns {
-    let patterns = key.texts();
-    key.check.patterns_anywhere(&key.path, &patterns)
-}
-
-fn identity(table: &mut Table<'_>) -> IdentityPolicy {
-    let mut names = |key: &str| NamesInOrder.read(&mut table.key(key));
-    let targets = names("fingerprint_args");
-    let mut args = targets.clone();
-    for name in names("fingerprint_modifiers") {
-        // A policy may take for a target what the policy below it does not. And a recipe names each once.
-        if !args.contains(&name) {
-            args.push(name);
+impl From<Identity> for IdentityPolicy {
+    fn from(written: Identity) -> Self {
+        let targets = written.fingerprint_args;
+        let mut args = targets.clone();
+        for name in written.fingerprint_modifiers {
+            // A policy may take for a target what the policy below it does not. And a recipe names each once.
+            if !args.contains(&name) {
+                args.push(name);
+            }
+        }
+        let shell = ShellRules {
+            tools: written.shell_tools,
+            args: written.shell_args,
+            readers: written.shell_readers,
+            writers: written.shell_writers,
+            waiters: written.waiters,
+            clean_paths: written.clean_paths,
+        };
+        Self {
+            fingerprint: FingerprintRules { targets, args: args.into(), shell },
+            use_description: written.use_description,
+            same_turn_once: written.same_turn_once,
+            looks: written.looks,
         }
     }
-    // Order matters in `shell_args` (the first that is text); elsewhere it does no harm.
-    let mut shell = ShellRules {
-        tools: names("shell_tools"),
-        args: names("shell_args"),
-        readers: names("shell_readers"),
-        writers: names("shell_writers"),
-        waiters: names("waiters").into(),
-        clean_paths: false,
-    };
-    let looks = names("looks");
-    shell.clean_paths = Flag.read(&mut table.key("clean_paths"));
-    IdentityPolicy {
-        fingerprint: FingerprintRules { targets, args: args.into(), shell },
-        use_description: table.shared.use_description,
-        same_turn_once: Flag.read(&mut table.key("same_turn_once")),
-        looks,
-    }
 }
 
-fn outcomes(table: &mut Table<'_>) -> OutcomePolicy {
-    OutcomePolicy {
-        rules: OutcomeRules {
-            mask: MasksOrNone.read(&mut table.key("mask")),
-            chars: chars(0, READABLE_BYTES_MAX).read(&mut table.key("chars")),
-            volatile_fields: {
-                let mut key = table.key("volatile_fields");
-                let names = key.texts();
-                key.check.names(&key.path, &names)
-            },
-        },
-        retryable: anywhere(&mut table.key("retryable")),
-    }
-}
-
-fn progress(table: &mut Table<'_>) -> ProgressPolicy {
-    const MESSAGES: [(&str, UserMessage); 4] = [
-        ("reset", UserMessage::Reset),
-        ("news", UserMessage::News),
-        ("text", UserMessage::Text),
-        ("ignore", UserMessage::Ignore),
-    ];
-    const BOUNDS: [(&str, SessionBounds); 2] = [("all", SessionBounds::All), ("counts", SessionBounds::Counts)];
-    ProgressPolicy {
-        user_message: one_of(&MESSAGES).read(&mut table.key("user_message")),
-        session_bounds: one_of(&BOUNDS).read(&mut table.key("session_bounds")),
-        world_state: Flag.read(&mut table.key("world_state")),
-    }
-}
-
-fn episodes(table: &mut Table<'_>) -> EpisodePolicy {
-    EpisodePolicy {
-        renudge_hits: count(1).read(&mut table.key("renudge_hits")),
-        block_hits: count(1).read(&mut table.key("block_hits")),
-        renudge_factor: {
-            let mut key = table.key("renudge_factor");
-            let factor = key.float();
-            key.check.factor(&key.path, factor)
-        },
-        relapse_steps: count(0).read(&mut table.key("relapse_steps")),
-        nudge_before_block: Flag.read(&mut table.key("nudge_before_block")),
-        nudge_ms: milliseconds(&mut table.key("nudge_ms")),
-        block_ms: milliseconds(&mut table.key("block_ms")),
-        kept: chars(1, EPISODES_KEPT_MAX).read(&mut table.key("kept")),
+impl From<Outcomes> for OutcomePolicy {
+    fn from(written: Outcomes) -> Self {
+        let Outcomes { mask, masks, chars, volatile_fields, retryable } = written;
+        let mask = if mask { masks } else { MaskSet::none() };
+        Self { rules: OutcomeRules { mask, chars, volatile_fields }, retryable }
     }
 }
 
@@ -201,20 +183,20 @@ fn check_idle(table: &mut Table<'_>) {
     }
 }
 
-fn evidence(table: &mut Table<'_>) -> EvidencePolicy {
-    EvidencePolicy {
-        excerpts: Flag.read(&mut table.key("excerpts")),
-        chars: chars(0, DESCRIPTION_CHARS_MAX).read(&mut table.key("chars")),
+fn detectors(key: &mut Key<'_>) -> Vec<Detector> {
+    let (names, path) = (key.texts(), &key.path);
+    let mut found = Vec::with_capacity(names.len().min(Detector::COUNT));
+    for name in &names {
+        match Detector::from_name(name) {
+            Some(detector) if found.contains(&detector) => key.check.problem(path, format!("{path} names {name:?} twice")),
+            Some(detector) => found.push(detector),
+            None => {
+                let list = Detector::ALL.map(Detector::as_str).join(", ");
+                key.check.problem(path, format!("{path} holds {name:?}, but detectors are: {list}"));
+            }
+        }
     }
-}
-
-fn fusion(table: &mut Table<'_>) -> FusionPolicy {
-    FusionPolicy {
-        decides: Flag.read(&mut table.key("decides")),
-        bonus: Share.read(&mut table.key("bonus")),
-        escalate_above: Share.read(&mut table.key("escalate_above")),
-        escalate_count: count(0).read(&mut table.key("escalate_count")),
-    }
+    found
 }
 
 fn masks(key: &mut Key<'_>) -> MaskSet {

@@ -1,6 +1,6 @@
 //! Collects problems, and answers with a value in bounds so that the check goes on.
 
-use crate::limits::{FACTOR_MAX, NAME_CHARS_MAX, POLICY_LIST_MAX};
+use crate::limits::{NAME_CHARS_MAX, POLICY_LIST_MAX};
 use crate::setting::patterns::TextPatterns;
 
 /// A rule that a policy breaks.
@@ -53,18 +53,11 @@ impl Check {
         if holds { value } else { 1.0 }
     }
 
-    /// A factor by which something grows.
-    pub(crate) fn factor(&mut self, path: &str, value: f64) -> f64 {
-        let holds = (1.0..=FACTOR_MAX).contains(&value);
-        self.rule(path, holds, || format!("{path} is {value}, but must be between 1 and {FACTOR_MAX}"));
-        if holds { value } else { 1.0 }
-    }
-
-    /// A number from 0 to 1.
-    pub(crate) fn share(&mut self, path: &str, value: f64) -> f64 {
-        let holds = (0.0..=1.0).contains(&value);
-        self.rule(path, holds, || format!("{path} is {value}, but must be between 0 and 1"));
-        if holds { value } else { 0.0 }
+    /// A number between two others, both included; the least where it is not.
+    pub(crate) fn between(&mut self, path: &str, value: f64, least: f64, most: f64) -> f64 {
+        let holds = (least..=most).contains(&value);
+        self.rule(path, holds, || format!("{path} is {value}, but must be between {least} and {most}"));
+        if holds { value } else { least }
     }
 
     /// One of some words; the first where it is none.

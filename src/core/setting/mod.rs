@@ -7,6 +7,7 @@ mod kind;
 mod mode;
 mod needs;
 mod patterns;
+mod section;
 mod table;
 mod tool;
 mod value;
@@ -14,14 +15,16 @@ mod value;
 pub(crate) use check::Check;
 pub use check::Problem;
 pub(crate) use describe::settings;
-pub use describe::{Setting, section_toml};
 pub(crate) use kind::{
-    BLOCK_SCOPE, BlockAt, Flag, Kind, MODE, MasksOrNone, NamesInOrder, PhrasesInOrder, Share, Tools, Window, chars, count,
-    millis, one_of, steps,
+    Amount, BLOCK_SCOPE, BlockAt, Flag, Growth, Kind, MODE, Maybe, Must, Name, NameOrNone, Names, NamesInOrder, Patterns,
+    PatternsOrNameless, PhrasesInOrder, Regexes, Share, Text, Times, Tools, Usd, Whole, Window, chars, count, kinds, millis,
+    one_of, steps,
 };
 pub use mode::{BlockScope, Mode};
 pub use needs::Needs;
 pub use patterns::TextPatterns;
+pub(crate) use section::section_toml;
+pub use section::{Section, Setting};
 pub(crate) use table::{Key, SharedSettings, Table};
 pub use tool::{ToolClass, ToolPolicy, ToolTable};
 pub use value::Value;

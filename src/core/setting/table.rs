@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::identity::MaskSet;
-use crate::setting::{check::Check, value::Value};
+use crate::setting::{check::Check, section::Setting, value::Value};
 
 static NO_KEYS: BTreeMap<String, Value> = BTreeMap::new();
 
@@ -12,8 +11,6 @@ static NO_KEYS: BTreeMap<String, Value> = BTreeMap::new();
 pub(crate) struct SharedSettings {
     /// The value of `history_steps`, not yet checked.
     pub(crate) history_steps: i64,
-    /// The masks of `outcomes.masks`, compiled.
-    pub(crate) masks: MaskSet,
     /// Whether descriptions are compared (`identity.use_description`).
     pub(crate) use_description: bool,
 }
@@ -44,24 +41,35 @@ impl<'a> Table<'a> {
         Table { check: self.check, prefix, values: keys_of(self.values.get(key)), shared: self.shared }
     }
 
-    /// The tables of an array of tables, each under its index.
-    pub(crate) fn tables<T>(&mut self, key: &str, mut read: impl FnMut(&mut Table<'_>) -> T) -> Vec<T> {
-        let Some(Value::List(list)) = self.values.get(key) else { return Vec::new() };
-        let mut tables = Vec::with_capacity(list.len());
+    /// The entries of a list of tables, `most` at the most. What an entry leaves out has its default, where the setting is filled.
+    pub(crate) fn rows<T>(
+        &mut self,
+        key: &str,
+        most: usize,
+        settings: &[Setting],
+        mut read: impl FnMut(&mut Table<'_>) -> T,
+    ) -> Vec<T> {
+        let (path, values) = (self.path(key), self.values);
+        let Some(Value::List(list)) = values.get(key) else {
+            self.check.problem(&path, format!("{path} must be an array"));
+            return Vec::new();
+        };
+        let count = list.len();
+        self.check.rule(&path, count <= most, || format!("{path} has {count} entries, but must not have above {most}"));
+        let mut rows = Vec::with_capacity(count);
         for (index, value) in list.iter().enumerate() {
-            let prefix = format!("{}{key}[{index}].", self.prefix);
-            tables.push(read(&mut Table { check: self.check, prefix, values: keys_of(Some(value)), shared: self.shared }));
+            let mut values = keys_of(Some(value)).clone();
+            for setting in settings.iter().filter(|setting| (setting.is_filled)()) {
+                values.entry(setting.key.to_owned()).or_insert_with(|| Value::of_default(setting.default));
+            }
+            let prefix = format!("{path}[{index}].");
+            rows.push(read(&mut Table { check: self.check, prefix, values: &values, shared: self.shared }));
         }
-        tables
+        rows
     }
 
     pub(crate) fn key(&mut self, key: &str) -> Key<'_> {
         Key { path: self.path(key), value: self.values.get(key), values: self.values, shared: self.shared, check: self.check }
-    }
-
-    /// A key that may be left out.
-    pub(crate) fn optional(&mut self, key: &str) -> Option<Key<'_>> {
-        self.values.contains_key(key).then(|| self.key(key))
     }
 
     /// A number as written, for rules between keys.
@@ -100,6 +108,11 @@ impl<'a> Key<'a> {
     fn must_be(&mut self, kind: &str) {
         let path = &self.path;
         self.check.problem(path, format!("{path} must be {kind}"));
+    }
+
+    /// Whether nothing is written there.
+    pub(crate) const fn is_missing(&self) -> bool {
+        self.value.is_none()
     }
 
     pub(crate) fn integer(&mut self) -> i64 {
@@ -158,12 +171,6 @@ impl<'a> Key<'a> {
     /// A table in place of a value.
     pub(crate) fn table(&mut self) -> Table<'_> {
         Table { check: self.check, prefix: format!("{}.", self.path), values: keys_of(self.value), shared: self.shared }
-    }
-
-    /// One of some words; the default where it is none.
-    pub(crate) fn choice<T: Copy + Default>(&mut self, words: &[(&str, T)]) -> T {
-        let text = self.text();
-        self.check.choice(&self.path, text, words)
     }
 
     /// A number beside this one as written, for rules between keys.

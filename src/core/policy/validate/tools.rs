@@ -1,9 +1,9 @@
 //! `[[tool]]` entries to a [`ToolTable`]: which entries cover a name, merged in file order.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
-use crate::limits::{FACTOR_MAX, POLICY_LIST_MAX};
-use crate::setting::{Key, Kind, Table, ToolClass, ToolPolicy, ToolTable, one_of};
+use crate::limits::POLICY_LIST_MAX;
+use crate::setting::{Maybe, Must, Names, Patterns, Section, Table, Times, ToolClass, ToolPolicy, ToolTable, one_of, settings};
 
 const CLASSES: [(&str, ToolClass); 6] = [
     ("normal", ToolClass::Normal),
@@ -33,17 +33,26 @@ pub(super) struct NamedTools<'a> {
     pub(super) poll_factor: f64,
 }
 
-struct ToolEntry {
-    exact: Vec<String>,
-    prefixes: Vec<String>,
-    class: Option<ToolClass>,
-    args_only: Option<bool>,
-    args: Option<Arc<[String]>>,
-    args_ignored: Option<Arc<[String]>>,
-    is_unmasked: Option<bool>,
-    result_ignored: Option<Vec<String>>,
-    factor: Option<f64>,
+settings! {
+    /// One `[[tool]]`. What is absent leaves what earlier entries set.
+    struct ToolEntry {
+        names: Vec<String> = r#"["read_file", "Read", "view", "open_file", "grep", "Grep", "glob", "Glob", "list_dir", "ls"]"#, Must(Patterns("a tool")), "exact, or a prefix ending in *";
+        class: Option<ToolClass> = r#""read""#, Maybe(one_of(&CLASSES)), "normal | poll | read | mutates | spawn | exempt";
+        args_only as "identity": Option<bool> = r#""call""#, Maybe(one_of(&IDENTITIES)), "call | args_only: args_only leaves outcomes out";
+        args: Option<Vec<String>> = "[]", Maybe(Names), "top-level arguments that alone make the identity; empty = all";
+        args_ignored: Option<Vec<String>> = "[]", Maybe(Names), "top-level arguments that never do";
+        is_unmasked as "result_mask": Option<bool> = r#""default""#, Maybe(one_of(&MASKS)), "default | none: none where the id or duration is the answer";
+        result_ignored: Option<Vec<String>> = "[]", Maybe(Names), "further fields dropped from object results";
+        factor: Option<f64> = "1.0", Maybe(Times), "times; thresholds and block_at of counts, rounded up";
+    }
 }
+
+pub(super) const SECTION: Section = Section {
+    path: "tool",
+    is_list: true,
+    about: "Policies of tools. Entries apply in order, later keys win; those of a policy that begins from this one come after these, unless it says\nbase_tools = false. This first one spells out every key.",
+    settings: ToolEntry::SETTINGS,
+};
 
 /// What a policy is asked for: a tool's name, or all names with a prefix.
 #[derive(Clone, Copy)]
@@ -55,14 +64,10 @@ enum Subject<'a> {
 
 /// The table of all tools that are named anywhere.
 pub(super) fn table(whole: &mut Table<'_>, named: &NamedTools<'_>) -> ToolTable {
-    let count = whole.key("tool").list().len();
-    whole.check.rule("tool", count <= POLICY_LIST_MAX, || {
-        format!("tool has {count} entries, but must not have above {POLICY_LIST_MAX}")
-    });
-    let entries: Vec<ToolEntry> = whole.tables("tool", entry);
+    let entries = whole.rows("tool", POLICY_LIST_MAX, ToolEntry::SETTINGS, ToolEntry::read);
     let exact: BTreeSet<&str> = entries
         .iter()
-        .flat_map(|entry| &entry.exact)
+        .flat_map(ToolEntry::exact)
         .chain(named.shell)
         .chain(named.waiters)
         .chain(named.stagnation)
@@ -70,7 +75,7 @@ pub(super) fn table(whole: &mut Table<'_>, named: &NamedTools<'_>) -> ToolTable 
         .chain(named.fleet_rate)
         .map(String::as_str)
         .collect();
-    let prefixes: BTreeSet<&str> = entries.iter().flat_map(|entry| &entry.prefixes).map(String::as_str).collect();
+    let prefixes: BTreeSet<&str> = entries.iter().flat_map(ToolEntry::prefixes).collect();
     let mut prefixes: Vec<&str> = prefixes.into_iter().collect();
     // Longest first; the sort is stable, so that equal lengths stay in the order of names.
     prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
@@ -82,44 +87,17 @@ pub(super) fn table(whole: &mut Table<'_>, named: &NamedTools<'_>) -> ToolTable 
     )
 }
 
-/// What is absent leaves what earlier entries set.
-fn entry(table: &mut Table<'_>) -> ToolEntry {
-    let names = table.optional("names").map(|mut key| key.texts()).unwrap_or_default();
-    let path = table.path("names");
-    table.check.rule(&path, !names.is_empty(), || format!("{path} is empty, but must name a tool"));
-    let (mut exact, mut prefixes) = (Vec::new(), Vec::new());
-    for name in &names {
-        if let Some(prefix) = name.strip_suffix('*').filter(|prefix| !prefix.contains('*')) {
-            prefixes.push(prefix.to_owned());
-        } else {
-            let holds = !name.contains('*');
-            table.check.rule(&path, holds, || format!("{path} holds {name:?}, but a * may only stand at the end"));
-            exact.push(name.clone());
-        }
-    }
-    table.check.names_in_order(&path, &names);
-    ToolEntry {
-        exact,
-        prefixes,
-        args: table.optional("args").map(sorted_names).map(Arc::from),
-        args_ignored: table.optional("args_ignored").map(sorted_names).map(Arc::from),
-        result_ignored: table.optional("result_ignored").map(sorted_names),
-        args_only: table.optional("identity").map(|mut key| one_of(&IDENTITIES).read(&mut key)),
-        is_unmasked: table.optional("result_mask").map(|mut key| one_of(&MASKS).read(&mut key)),
-        class: table.optional("class").map(|mut key| one_of(&CLASSES).read(&mut key)),
-        factor: table.optional("factor").map(|mut key| {
-            let factor = key.float();
-            key.check.positive(&key.path, factor, FACTOR_MAX)
-        }),
-    }
-}
-
-fn sorted_names(mut key: Key<'_>) -> Vec<String> {
-    let names = key.texts();
-    key.check.names(&key.path, &names)
-}
-
 impl ToolEntry {
+    /// Its names that stand for one tool each.
+    fn exact(&self) -> impl Iterator<Item = &String> {
+        self.names.iter().filter(|name| !name.ends_with('*'))
+    }
+
+    /// Beginnings of the names that it stands for.
+    fn prefixes(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().filter_map(|name| name.strip_suffix('*'))
+    }
+
     /// Whether it holds for all that the subject stands for. A shorter prefix covers every name of a longer one.
     fn covers(&self, subject: Subject<'_>) -> bool {
         let (name, is_exact) = match subject {
@@ -127,7 +105,7 @@ impl ToolEntry {
             Subject::Prefix(prefix) => (prefix, false),
             Subject::Other => return false,
         };
-        (is_exact && self.exact.iter().any(|exact| exact == name)) || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
+        (is_exact && self.exact().any(|exact| exact == name)) || self.prefixes().any(|prefix| name.starts_with(prefix))
     }
 }
 
@@ -136,10 +114,10 @@ fn policy(entries: &[ToolEntry], subject: Subject<'_>, named: &NamedTools<'_>) -
     for entry in entries.iter().filter(|entry| entry.covers(subject)) {
         policy.class = entry.class.unwrap_or(policy.class);
         policy.args_only = entry.args_only.unwrap_or(policy.args_only);
-        replace(&mut policy.call.args, entry.args.as_ref());
-        replace(&mut policy.call.args_ignored, entry.args_ignored.as_ref());
+        replace(&mut policy.call.args, entry.args.as_deref());
+        replace(&mut policy.call.args_ignored, entry.args_ignored.as_deref());
         policy.outcome.is_unmasked = entry.is_unmasked.unwrap_or(policy.outcome.is_unmasked);
-        replace(&mut policy.outcome.result_ignored, entry.result_ignored.as_ref());
+        replace(&mut policy.outcome.result_ignored, entry.result_ignored.as_deref());
         policy.factor = entry.factor.unwrap_or(policy.factor);
     }
     policy.poll_factor = policy.factor * named.poll_factor;
@@ -159,8 +137,8 @@ fn policy(entries: &[ToolEntry], subject: Subject<'_>, named: &NamedTools<'_>) -
     policy
 }
 
-fn replace<T: Clone>(names: &mut T, later: Option<&T>) {
+fn replace<T: for<'a> From<&'a [String]>>(names: &mut T, later: Option<&[String]>) {
     if let Some(later) = later {
-        names.clone_from(later);
+        *names = later.into();
     }
 }
