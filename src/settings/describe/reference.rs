@@ -56,28 +56,6 @@ fn table(settings: &[Setting], value: impl Fn(&Setting) -> Option<Value> + Copy)
     settings.iter().filter_map(node).collect()
 }
 
-/// Paths of the keys whose values are paths, those inside of arrays of tables aside.
-pub(crate) fn paths_of(settings: &[Setting]) -> Vec<Vec<&'static str>> {
-    let paths = settings.iter().flat_map(|setting| match &setting.form {
-        Form::Table(inner) => paths_of(inner).into_iter().map(|path| [&[setting.key], &path[..]].concat()).collect(),
-        Form::Path => vec![vec![setting.key]],
-        _ => Vec::new(),
-    });
-    paths.collect()
-}
-
-/// Arrays of tables, with the keys of each table whose values are paths.
-pub(crate) fn paths_in_tables(settings: &[Setting]) -> Vec<(&'static str, Vec<&'static str>)> {
-    let paths = |setting: &Setting| match &setting.form {
-        Form::Tables(inner) => {
-            let keys = inner.iter().filter(|setting| matches!(setting.form, Form::Path)).map(|setting| setting.key);
-            Some((setting.key, keys.collect()))
-        }
-        _ => None,
-    };
-    settings.iter().filter_map(paths).collect()
-}
-
 /// The documented file of defaults: `config/default.toml`.
 pub fn default_file() -> String {
     file(HEADER, &settings())

@@ -1,7 +1,7 @@
 //! Arrays of tables: settings of which there may be any number.
 
-use crate::describe::entry::{Entry, Form, Reader, ValueRule};
-use crate::layers::tree::{Node, Table, Value};
+use crate::describe::entry::{Entry, Form, Reader, Setting, ValueRule};
+use crate::layers::tree::{Node, Value};
 use crate::{describe::reference, layers::tree};
 
 /// Tables of one kind, `[[key]]` in a file. Each has its own defaults; no other layer than a file can hold them.
@@ -16,17 +16,15 @@ impl<T: Entry> Entry for Vec<T> {
     fn read(reader: &mut Reader<'_>, path: &str, _: Option<&ValueRule>) -> Option<Self> {
         let found = tree::at(reader.tree, &path.split('.').collect::<Vec<_>>()).map(|node| &node.value);
         let Some(Value::Array(elements)) = found else { return Some(Self::new()) };
-        let defaults = match T::form() {
-            Form::Table(settings) => reference::defaults_of(&settings),
-            _ => Table::new(),
-        };
+        let settings = if let Form::Table(settings) = T::form() { settings } else { Vec::new() };
+        let defaults = reference::defaults_of(&settings);
         let mut values = Some(Self::new());
         for (index, element) in elements.iter().enumerate() {
             let Value::Table(written) = &element.value else { continue };
             let mut whole = defaults.clone();
             tree::merge(&mut whole, written.clone());
             let name = format!("{path}[{index}]");
-            for key in missing_keys::<T>(&whole) {
+            for Setting { key, .. } in settings.iter().filter(|of| of.is_required && !whole.contains_key(of.key)) {
                 reader.bad(&name, format!("{name}.{key} is not set"));
             }
             // Under its own name it is read, under that of the array a problem finds its place.
@@ -41,10 +39,4 @@ impl<T: Entry> Entry for Vec<T> {
         }
         values
     }
-}
-
-/// Keys that some layer must set, and none has.
-fn missing_keys<T: Entry>(table: &Table) -> Vec<&'static str> {
-    let Form::Table(settings) = T::form() else { return Vec::new() };
-    settings.iter().filter(|setting| setting.is_required && !table.contains_key(setting.key)).map(|setting| setting.key).collect()
 }

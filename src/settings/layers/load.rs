@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loopwarden_core::limits::LANES_MAX;
 
-use crate::describe::entry::{Entry as _, Reader, Setting};
+use crate::describe::entry::{Entry as _, Form, Reader, Setting};
 use crate::layers::tree::{Effective, Node, Source, Table, Value};
 use crate::layers::{file, names, shape, tree};
 use crate::messages::diagnostic::{BAD, Diagnostic, Diagnostics, Origin, UNKNOWN};
@@ -94,7 +94,14 @@ pub fn load(layers: &Layers) -> Result<Loaded, Diagnostics> {
             Ok(mut layer) => {
                 native::flatten(&mut layer);
                 shape::check(&mut layer, &shape, "", CODES, &mut diagnostics);
-                resolve_paths(&mut layer, &settings, path.parent().unwrap_or(Path::new("")));
+                let directory = path.parent().unwrap_or(Path::new(""));
+                resolve_paths(&mut layer, &settings, directory);
+                // A policy is a path where it is no name of a profile.
+                if let Some(Node { value: Value::Text(policy), .. }) = layer.get_mut("policy")
+                    && policy.contains(['/', '.'])
+                {
+                    resolve(policy, directory);
+                }
                 tree::merge(&mut merged, layer);
             }
             Err(problems) => diagnostics.extend(problems),
@@ -210,28 +217,24 @@ fn parse(text: &str, expected: &Value) -> Option<Value> {
 
 /// Paths in a file are relative to that file, wherever the process was started.
 fn resolve_paths(layer: &mut Table, settings: &[Setting], directory: &Path) {
-    let resolve = |node: Option<&mut Node>| {
-        if let Some(Node { value: Value::Text(path), .. }) = node
-            && !path.is_empty()
-        {
-            *path = directory.join(path.as_str()).to_string_lossy().into_owned();
-        }
-    };
-    for path in reference::paths_of(settings) {
-        resolve(tree::at_mut(layer, &path));
-    }
-    for (array, keys) in reference::paths_in_tables(settings) {
-        let Some(Node { value: Value::Array(elements), .. }) = layer.get_mut(array) else { continue };
-        for element in elements {
-            let Value::Table(table) = &mut element.value else { continue };
-            for key in &keys {
-                resolve(table.get_mut(*key));
+    for setting in settings {
+        match (&setting.form, layer.get_mut(setting.key).map(|node| &mut node.value)) {
+            (Form::Path, Some(Value::Text(path))) if !path.is_empty() => resolve(path, directory),
+            (Form::Table(inner), Some(Value::Table(table))) => resolve_paths(table, inner, directory),
+            (Form::Tables(inner), Some(Value::Array(elements))) => {
+                for element in elements {
+                    if let Value::Table(table) = &mut element.value {
+                        resolve_paths(table, inner, directory);
+                    }
+                }
             }
+            _ => {}
         }
     }
-    let policy = tree::at_mut(layer, &["policy"]);
-    let is_file = |node: &Node| matches!(&node.value, Value::Text(policy) if policy.contains(['/', '.']));
-    resolve(policy.filter(|node| is_file(node)));
+}
+
+fn resolve(path: &mut String, directory: &Path) {
+    *path = directory.join(path.as_str()).to_string_lossy().into_owned();
 }
 
 fn host_name(layers: &Layers) -> Option<String> {

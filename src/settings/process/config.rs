@@ -8,7 +8,7 @@ use loopwarden_core::limits::{LANES_MAX, POLICY_MS_MAX, RECORD_BYTES_MAX_CEILING
 
 use crate::describe::entry::{Form, Leaf, Verbatim, range, settings, text, text_of, words};
 use crate::messages::diagnostic::{BAD, Diagnostic};
-use crate::process::rules::{issuer, plain_name, proxy, public};
+use crate::process::rules::{issuer, listed, plain_name, proxy, public};
 use crate::{layers::file, layers::tree::Value, process::token, process::token::TokenConfig, process::webhook::WebhookConfig};
 
 /// Longest name of an instance or group: with the lane it is a transactional id.
@@ -398,7 +398,7 @@ impl Config {
 impl InputConfig {
     /// What its records may be: `source`, `operator`.
     pub fn roles(&self) -> Vec<&str> {
-        token::roles_in(&self.roles)
+        listed(&self.roles)
     }
 
     /// The tenants of its events; none: all of them.

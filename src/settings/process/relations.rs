@@ -1,6 +1,6 @@
 //! What settings demand of one another, and what a single one cannot know by itself.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use crate::layers::tree::{Node, Table, Value};
 use crate::process::config::{Config, InputForm, OtlpSignal, SaslMechanism};
@@ -68,30 +68,44 @@ pub(crate) fn kafka(reader: &mut Reader<'_>) {
     security(reader, kafka);
 }
 
+/// Notes where there are too many tables of a list.
+fn few(reader: &mut Reader<'_>, list: &str, count: usize, most: usize) {
+    if count > most {
+        reader.bad(list, format!("there are {count} tables [[{list}]], but must not be more than {most}"));
+    }
+}
+
+/// Notes tables of a list with the key of one before them.
+fn distinct<'a>(reader: &mut Reader<'_>, list: &str, key: &str, values: impl Iterator<Item = &'a String>) {
+    let mut before = BTreeSet::new();
+    for (index, value) in values.enumerate() {
+        if !before.insert(value) {
+            let path = format!("{list}[{index}]");
+            reader.bad(&path, format!("{path}.{key} is {value:?}, which another table [[{list}]] has"));
+        }
+    }
+}
+
 /// Most topics beside that of events: each is a thread, a member of a group and a transaction of its own.
 const INPUTS_MAX: usize = 32;
 
 /// Checks the topics beside that of events.
 pub(crate) fn inputs(reader: &mut Reader<'_>, config: Option<&Config>) {
     let Some(Config { input: inputs, kafka, .. }) = config else { return };
-    if inputs.len() > INPUTS_MAX {
-        reader.bad("input", format!("there are {} tables [[input]], but must not be more than {INPUTS_MAX}", inputs.len()));
-    }
+    few(reader, "input", inputs.len(), INPUTS_MAX);
     let Some(kafka) = kafka else {
         if !inputs.is_empty() {
             reader.bad("input", "there are tables [[input]], but kafka.bootstrap_servers is not set".to_owned());
         }
         return;
     };
+    distinct(reader, "input", "topic", inputs.iter().map(|input| &input.topic));
     let own = [("input", &kafka.input), ("commands", &kafka.commands), ("state", &kafka.state), ("dlq", &kafka.dlq)];
     for (index, input) in inputs.iter().enumerate() {
         let path = format!("input[{index}]");
         let topic = &input.topic;
         if let Some((name, _)) = own.iter().find(|(_, other)| *other == topic) {
             reader.bad(&path, format!("{path}.topic is {topic:?}, but must not be the topic of kafka.{name}"));
-        }
-        if inputs.iter().take(index).any(|other| other.topic == *topic) {
-            reader.bad(&path, format!("{path}.topic is {topic:?}, which another table [[input]] has"));
         }
         let (form, has_mapping) = (input.form, input.mapping.is_some());
         if form == InputForm::Json && !has_mapping {
@@ -112,16 +126,10 @@ const WEBHOOKS_MAX: usize = 16;
 /// Checks where commands are posted.
 pub(crate) fn webhooks(reader: &mut Reader<'_>, config: Option<&Config>) {
     let Some(Config { webhook: webhooks, .. }) = config else { return };
-    if webhooks.len() > WEBHOOKS_MAX {
-        let count = webhooks.len();
-        reader.bad("webhook", format!("there are {count} tables [[webhook]], but must not be more than {WEBHOOKS_MAX}"));
-    }
+    few(reader, "webhook", webhooks.len(), WEBHOOKS_MAX);
+    distinct(reader, "webhook", "name", webhooks.iter().map(|webhook| &webhook.name));
     for (index, webhook) in webhooks.iter().enumerate() {
         let path = format!("webhook[{index}]");
-        let name = &webhook.name;
-        if webhooks.iter().take(index).any(|other| other.name == *name) {
-            reader.bad(&path, format!("{path}.name is {name:?}, which another table [[webhook]] has"));
-        }
         match (&webhook.url, &webhook.url_file) {
             (Some(_), Some(_)) => reader.bad(&path, format!("{path}.url is set, but {path}.url_file is, too: use one")),
             (None, None) => reader.bad(&path, format!("{path}.url is not set, and {path}.url_file is not either")),
@@ -156,16 +164,8 @@ pub(crate) fn listener(reader: &mut Reader<'_>, config: Option<&Config>) {
     if let [(set, true), (missing, false)] | [(missing, false), (set, true)] = links {
         reader.bad(&format!("http.{set}"), format!("http.{set} is set, but http.{missing} is not"));
     }
-    if tokens.len() > TOKENS_MAX {
-        let count = tokens.len();
-        reader.bad("token", format!("there are {count} tables [[token]], but must not be more than {TOKENS_MAX}"));
-    }
-    for (index, token) in tokens.iter().enumerate() {
-        if tokens.iter().take(index).any(|other| other.name == token.name) {
-            let path = format!("token[{index}]");
-            reader.bad(&path, format!("{path}.name is {:?}, which another table [[token]] has", token.name));
-        }
-    }
+    few(reader, "token", tokens.len(), TOKENS_MAX);
+    distinct(reader, "token", "name", tokens.iter().map(|token| &token.name));
 }
 
 /// Settings that need another, and names by which librdkafka itself may have been given that one.

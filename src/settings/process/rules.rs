@@ -13,6 +13,20 @@ pub(crate) fn plain_name<const CHARS_MAX: usize>(name: &str) -> Result<String, V
     Ok(name.to_owned())
 }
 
+/// Words of a list separated by commas, without the spaces around them.
+pub(crate) fn listed(list: &str) -> Vec<&str> {
+    list.split(',').map(str::trim).collect()
+}
+
+/// The same list without these spaces, where each word is known.
+pub(crate) fn words_of(list: &str, known: &[&str]) -> Result<String, Vec<String>> {
+    let words = listed(list);
+    match words.iter().find(|word| !known.contains(word)) {
+        None => Ok(words.join(",")),
+        Some(wrong) => Err(vec![format!("holds {:?}, but must be {}, separated by commas", shown(wrong), known.join(", "))]),
+    }
+}
+
 /// Whether it could be sent in a request line and names nobody's password.
 fn is_plain(url: &str) -> bool {
     url.len() <= URL_MAX && url.bytes().all(|byte| byte.is_ascii_graphic()) && !url.contains(['@', '#'])

@@ -29,25 +29,15 @@ settings! {
     }
 }
 
-/// Words of a list separated by commas; spaces around them are dropped.
-fn words(list: &str) -> Vec<&str> {
-    list.split(',').map(str::trim).collect()
-}
-
-/// The roles in a list.
-pub(crate) fn roles_in(list: &str) -> Vec<&str> {
-    words(list)
-}
-
 /// The tenants in a list; none where there is no list: all of them.
 pub(crate) fn tenants_in(list: Option<&str>) -> Option<Vec<String>> {
-    list.map(|list| words(list).into_iter().map(str::to_owned).collect())
+    list.map(|list| rules::listed(list).into_iter().map(str::to_owned).collect())
 }
 
 /// Roles of senders: no topic is read for somebody else.
 pub(crate) fn sender_roles(list: &str) -> Result<String, Vec<String>> {
     match roles(list)? {
-        list if words(&list).contains(&"reader") => {
+        list if rules::listed(&list).contains(&"reader") => {
             Err(vec![format!("is {list:?}, but must be source, operator, or both: records of a topic read nothing")])
         }
         list => Ok(list),
@@ -55,18 +45,11 @@ pub(crate) fn sender_roles(list: &str) -> Result<String, Vec<String>> {
 }
 
 pub(crate) fn roles(list: &str) -> Result<String, Vec<String>> {
-    let roles = words(list);
-    match roles.iter().find(|role| !ROLES.contains(role)) {
-        None => Ok(roles.join(",")),
-        Some(wrong) => {
-            let shown: String = wrong.chars().take(64).collect();
-            Err(vec![format!("holds {shown:?}, but must be {}, separated by commas", ROLES.join(", "))])
-        }
-    }
+    rules::words_of(list, &ROLES)
 }
 
 pub(crate) fn tenants(list: &str) -> Result<String, Vec<String>> {
-    let tenants = words(list);
+    let tenants = rules::listed(list);
     if tenants.len() > TENANTS_MAX {
         return Err(vec![format!("holds {} tenants, but must not hold more than {TENANTS_MAX}", tenants.len())]);
     }
@@ -82,7 +65,7 @@ pub(crate) fn tenants(list: &str) -> Result<String, Vec<String>> {
 impl TokenConfig {
     /// What it is for: `source`, `reader`, `operator`.
     pub fn roles(&self) -> Vec<&str> {
-        roles_in(&self.roles)
+        rules::listed(&self.roles)
     }
 
     /// Its tenants; none: all of them.

@@ -93,24 +93,12 @@ words! {
     }
 }
 
-/// Words of a list separated by commas, each of them known; spaces around them are dropped.
-fn words_of(list: &str, known: &[&str]) -> Result<String, Vec<String>> {
-    let words: Vec<&str> = list.split(',').map(str::trim).collect();
-    match words.iter().find(|word| !known.contains(word)) {
-        None => Ok(words.join(",")),
-        Some(wrong) => {
-            let shown: String = wrong.chars().take(64).collect();
-            Err(vec![format!("holds {shown:?}, but must be {}, separated by commas", known.join(", "))])
-        }
-    }
-}
-
 fn actions(list: &str) -> Result<String, Vec<String>> {
-    words_of(list, &ACTIONS)
+    rules::words_of(list, &ACTIONS)
 }
 
 fn answers(list: &str) -> Result<String, Vec<String>> {
-    if list.trim().is_empty() { Ok(String::new()) } else { words_of(list, &ANSWERS) }
+    if list.trim().is_empty() { Ok(String::new()) } else { rules::words_of(list, &ANSWERS) }
 }
 
 /// The name of a header that is for a token.
