@@ -2,6 +2,8 @@
 //!
 //! The configuration is declared once, in `config`; checks, messages, schema and the documented file follow from it.
 
+mod keys;
+
 /// A setting, described once: what follows from its row for people, for schemas and for checks.
 mod describe {
     pub(crate) mod entry;
@@ -50,6 +52,7 @@ mod process {
 pub use describe::entry::Verbatim;
 pub use describe::reference::default_file;
 pub use describe::schema::config as config_schema;
+pub use keys::{Key, keys};
 pub use layers::file::read_secret;
 pub use layers::load::{Flag, Layers, Loaded, load};
 pub use layers::suggest::closest;

@@ -115,7 +115,7 @@ fn tables(settings: &[Setting], path: &str, above: &str, text: &mut String) {
 }
 
 /// As TOML, digits of long numbers in groups of three.
-fn written(value: &Value) -> String {
+pub(crate) fn written(value: &Value) -> String {
     match value {
         Value::Integer(integer) => {
             let digits = integer.unsigned_abs().to_string();

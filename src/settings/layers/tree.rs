@@ -216,7 +216,8 @@ pub(crate) fn to_toml(table: &Table) -> toml::Table {
     table.iter().map(|(key, node)| (key.clone(), value_to_toml(&node.value))).collect()
 }
 
-fn value_to_toml(value: &Value) -> toml::Value {
+/// As [`to_toml`], of a single value.
+pub(crate) fn value_to_toml(value: &Value) -> toml::Value {
     match value {
         Value::Text(text) => toml::Value::String(text.clone()),
         Value::Integer(integer) => toml::Value::Integer(*integer),

@@ -88,7 +88,7 @@ fn shipped(profile: Profile) -> Result<Table, Diagnostics> {
 }
 
 /// The known keys of a policy with the types of their values.
-fn shape() -> Result<Table, Diagnostics> {
+pub(crate) fn shape() -> Result<Table, Diagnostics> {
     parsed(Profile::DEFAULT, &Source::Default)
 }
 

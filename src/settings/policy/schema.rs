@@ -7,25 +7,36 @@ use std::collections::BTreeMap;
 use loopwarden_core::policy::{PROFILES, Profile};
 use serde_json::{Map, Value as Json, json};
 
-use crate::layers::tree::{Source, Table, Value, join};
-use crate::messages::diagnostic::{BAD, Diagnostics};
-use crate::{describe::schema::titled, layers::tree, policy::tools};
+use crate::layers::tree::{Table, Value, join};
+use crate::messages::diagnostic::Diagnostics;
+use crate::{describe::schema::titled, policy::layers, policy::tools};
 
 /// The comment behind each key, by its path.
-type Texts = BTreeMap<String, String>;
+pub(crate) type Texts = BTreeMap<String, String>;
+
+/// Keys that belong to one layer, and what they mean.
+pub(crate) const OF_LAYER: [[&str; 2]; 2] = [
+    ["base", "profile that this policy begins from"],
+    [tools::OF_BASE, "false: none of the [[tool]] entries of the base; otherwise those of this policy stand behind them"],
+];
+
+/// The texts of the default policy, by key.
+pub(crate) fn texts() -> Texts {
+    comments(Profile::DEFAULT.text)
+}
 
 /// The schema of a policy file. What it leaves out comes from its base, so that no key is required and no default is given.
 ///
 /// # Errors
 /// None: the profiles are TOML.
 pub fn policy() -> Result<Json, Diagnostics> {
-    let shape = tree::parse(Profile::DEFAULT.text, &Source::Default, BAD).map_err(Diagnostics)?;
-    let mut schema = titled("Policy of loopwarden", object(&shape, "", &comments(Profile::DEFAULT.text)));
-    let base = json!({ "enum": PROFILES.map(|profile| profile.name), "description": "profile that this policy begins from" });
+    let shape = layers::shape()?;
+    let mut schema = titled("Policy of loopwarden", object(&shape, "", &texts()));
+    let [[base, base_text], [base_tools, base_tools_text]] = OF_LAYER;
     if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
-        properties.insert("base".to_owned(), base);
-        let text = "false: none of the [[tool]] entries of the base; otherwise those of this policy stand behind them";
-        properties.insert(tools::OF_BASE.to_owned(), json!({ "type": "boolean", "description": text }));
+        let names = PROFILES.map(|profile| profile.name);
+        properties.insert(base.to_owned(), json!({ "enum": names, "description": base_text }));
+        properties.insert(base_tools.to_owned(), json!({ "type": "boolean", "description": base_tools_text }));
     }
     Ok(schema)
 }
@@ -68,26 +79,28 @@ fn property(value: &Value, path: &str, texts: &Texts) -> Json {
 
 /// `auto | text | json: auto is …` gives three words; one that is no plain word means that other values are possible too.
 fn choice(text: &str) -> Option<Vec<String>> {
-    let words = text.split([':', ';', ',']).next()?;
+    let is_mark = |(at, _): &(usize, &str)| text.get(at + 1..).is_some_and(|rest| rest.starts_with(' '));
+    let end = text.match_indices([':', ';', ',']).find(is_mark).map_or(text.len(), |(at, _)| at);
+    let words = text.get(..end)?;
     let words: Vec<&str> = words.split(" | ").map(str::trim).collect();
     let is_word =
         |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     (words.len() > 1 && words.iter().all(is_word)).then(|| words.into_iter().map(str::to_owned).collect())
 }
 
-/// The comment behind each key, by its path; also behind keys that stand behind a `#` of their own.
+/// The comment behind each key or above it, by its path.
 fn comments(text: &str) -> Texts {
-    let mut table = String::new();
+    let (mut table, mut above) = (String::new(), "");
     let mut found = BTreeMap::new();
     for line in text.lines() {
+        let above = std::mem::replace(&mut above, line.strip_prefix("# ").unwrap_or_default());
         if let Some(name) = line.strip_prefix('[') {
             name.trim_start_matches('[').split(']').next().unwrap_or_default().clone_into(&mut table);
             continue;
         }
-        let line = line.strip_prefix('#').unwrap_or(line);
         let is_key = |key: &&str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         if let Some((key, rest)) = line.split_once(" = ").filter(|(key, _)| is_key(key)) {
-            let text = rest.split_once(" # ").map_or("", |(_, text)| text.trim());
+            let text = rest.split_once(" # ").map_or(above, |(_, text)| text.trim());
             // Of several tables of an array the first documents all.
             found.entry(join(&table, key)).or_insert_with(|| text.to_owned());
         }
@@ -104,6 +117,7 @@ mod tests {
         assert_eq!(choice("shadow | live: live must be said"), Some(vec!["shadow".into(), "live".into()]));
         assert_eq!(choice("PLAIN | SCRAM-SHA-256; switches SASL on").map(|words| words.len()), Some(2));
         assert_eq!(choice("earliest | latest | a time as 2026-01-31T00:00:00Z: where"), None);
+        assert_eq!(choice("agent | tenant | label:KEY, each of them"), None, "another one has a key behind it");
         assert_eq!(choice("address and port"), None);
     }
 }

@@ -104,6 +104,16 @@ fn a_detector_is_explained_by_its_name() {
 }
 
 #[test]
+fn a_key_is_explained_by_its_path_and_a_table_by_its_name() {
+    let page = stdout(&expect(&["explain", "budget.agents"], exit_code::DONE));
+    assert!(page.starts_with("# budget.agents\n") && page.contains("\nDefault: 0\nIt is a key of a policy.\n"), "{page}");
+    assert!(stdout(&expect(&["explain", "[[budget]]"], exit_code::DONE)).contains("- budget.agents: "));
+    assert!(stdout(&expect(&["explain", "http.listen"], exit_code::DONE)).contains("Default: \"127.0.0.1:9464\"\n"));
+    let said = stderr(&expect(&["explain", "budget.agnets"], exit_code::USAGE));
+    assert!(said.contains("did you mean budget.agents?"), "{said}");
+}
+
+#[test]
 fn a_process_is_named_by_its_url_or_its_address_wherever_one_is_asked() {
     for command in [&["inspect", "session", "s"][..], &["doctor"], &["healthcheck"], &["reset", "session", "s"]] {
         let written = [command, &["--url", "http://127.0.0.1:1/"]].concat();

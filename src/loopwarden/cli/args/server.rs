@@ -164,8 +164,9 @@ pub enum TopicFormat {
 /// `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// Code, as E0102, or name of a detector, as similar_repeat; without: the list of all
-    #[arg(value_name = "CODE|DETECTOR")]
+    /// Code, as E0102, name of a detector, as similar_repeat, or key of a policy or the configuration, as budget.agents; without: the list of
+    /// codes and detectors
+    #[arg(value_name = "CODE|DETECTOR|KEY")]
     pub code: Option<String>,
     /// Form of the output
     #[arg(long, short, value_enum, default_value_t)]
