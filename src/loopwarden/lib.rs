@@ -30,6 +30,12 @@ mod descriptors;
 
 mod mapping_file;
 
+/// What operators ask and are answered, without a word of HTTP or of a command line.
+pub mod operate {
+    pub mod api;
+    pub(crate) mod listed;
+}
+
 mod private;
 
 pub mod output;

@@ -8,7 +8,8 @@ use loopwarden_core::detect::{
     Category, DetectorBits, Explored, Matrix, OutcomeRun, OwnTexts, Run, Score, Spent, Streaks, Tally, Texts,
 };
 use loopwarden_core::engine::{
-    CommandId, Episode, Exemption, Head, OpenCost, OpenCosts, PendingNudge, TimerKind, TimerTable, Tree, Watch, WatchedAgent,
+    CommandId, Cost, Episode, Exemption, Head, OpenCost, OpenCosts, PendingNudge, TimerKind, TimerTable, Tree, Watch,
+    WatchedAgent,
 };
 use loopwarden_core::identity::{Hash64, Sketch};
 use loopwarden_core::limits::{
@@ -59,6 +60,8 @@ pub(super) struct StoredHead<'a> {
     pending_nudge: Option<(u8, H128)>,
     open_costs: Vec<(u64, u64, u64, DetectorBits)>,
     open_costs_forgotten: u64,
+    /// Tokens, and millionths of a US dollar.
+    used: (u64, u64),
     watched: Option<StoredAgent>,
 }
 
@@ -100,6 +103,7 @@ impl<'a> StoredHead<'a> {
                 .map(|open| (open.sequence, open.tokens, open.micro_usd, open.counted))
                 .collect(),
             open_costs_forgotten: head.open_costs.forgotten,
+            used: (head.used.tokens, head.used.micro_usd),
             watched: head.watched.as_ref().map(StoredAgent::of),
         }
     }
@@ -150,6 +154,7 @@ impl<'a> StoredHead<'a> {
                 calls: self.open_costs.into_iter().take(OPEN_COSTS_MAX).map(open).collect(),
                 forgotten: self.open_costs_forgotten,
             },
+            used: Cost { calls: 0, tokens: self.used.0, micro_usd: self.used.1 },
             watched: self.watched.map(StoredAgent::into_agent).transpose()?,
         };
         Ok((head, ring))
@@ -379,6 +384,8 @@ struct StoredEpisode {
     level: u8,
     id: [u8; 16],
     is_control: bool,
+    begun: i64,
+    until: i64,
 }
 
 impl StoredEpisode {
@@ -395,6 +402,8 @@ impl StoredEpisode {
             level: episode.level,
             id: episode.id.0,
             is_control: episode.is_control,
+            begun: episode.begun.0,
+            until: episode.until.0,
         }
     }
 
@@ -411,6 +420,8 @@ impl StoredEpisode {
             level: self.level,
             id: CommandId(self.id),
             is_control: self.is_control,
+            begun: EventTime(self.begun),
+            until: EventTime(self.until),
         })
     }
 }

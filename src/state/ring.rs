@@ -31,7 +31,7 @@ impl StoredRing {
     }
 
     /// The sequence that the ring holds in a slot; `None` where it holds none.
-    pub(super) fn sequence_in(&self, slot: u16) -> Option<u64> {
+    pub fn sequence_in(&self, slot: u16) -> Option<u64> {
         let capacity = (self.capacity as u64).max(1);
         let first = self.first();
         let sequence = first + (u64::from(slot) + capacity - first % capacity) % capacity;

@@ -311,14 +311,14 @@ window.fetch = async (path, options) => {
     const after = Number(new URL(path, location).searchParams.get("after"));
     const command = number => ({ action: "nudge", mode: "live", session_id: "kafka-" + number, episode: "episode-" + number,
         issued_at: "2026-01-01T00:00:00Z", expires_at: "9999-01-01T00:00:00Z", reason: { code: "exact_repeat", summary: "again" } });
+    const looping = id => ({ session_id: id, agent_id: "main", state: "nudged", code: "exact_repeat", loops_since: "2026-01-01T00:00:00Z" });
+    const agents = { sessions: (location.search === "?restarted" ? ["from-store"] : ["kafka-1", "kafka-2"]).map(looping) };
     window.asked.push(after);
     if (location.search === "?restarted") {
-        const verdict = { ...command(1), command_id: "one", code: "exact_repeat", scope: { tool: "Bash" } };
-        const row = { subject: { session_id: "from-store" }, status: "nudged", active: [verdict], expires_at: verdict.expires_at };
-        return new Response(JSON.stringify({ ...await answer.json(), is_embedded: false, active: [row], recent: [], recent_last: 0 }));
+        return new Response(JSON.stringify({ ...await answer.json(), is_embedded: false, agents, active: [], recent: [], recent_last: 0 }));
     }
     const recent = [1, 2].filter(number => number > after).map(command);
-    return new Response(JSON.stringify({ ...await answer.json(), is_embedded: false, active: null, recent, recent_last: 2 }));
+    return new Response(JSON.stringify({ ...await answer.json(), is_embedded: false, agents, active: null, recent, recent_last: 2 }));
 };
 """
 

@@ -96,7 +96,7 @@ def laptop(shell):
     shell.type(*typed.the("README.md", "for i in 1 2 3"), parts=['"action":"nudge"', '"mode":"shadow"', "sess-42"])
     shell.type(*typed.the("src/docs/operations.md", "loopwarden doctor"), parts=["mode shadow: commands are published, and bind nobody", "nothing to do"])
     shell.type("loopwarden tail --since earliest --once", parts=["sess-42"])
-    shell.type("loopwarden top --once", parts=["sess-42"])
+    shell.type("loopwarden sessions --looping", parts=["would be nudged", "sess-42"])
     # Every agent of the table, while the process is in shadow: each says that nothing will be said.
     installs = inline(AGENTS, "loopwarden hook install ")
     assert len(installs) == 11, installs
@@ -162,7 +162,7 @@ def team(shell, folder):
         shell.type(read, parts=['"action":"nudge"'])
         Shell.stop(process, signal.SIGKILL)
         process = ready(shell, run)
-        shell.type("loopwarden top --once", parts=["1 loop now", "sess-42"])
+        shell.type("loopwarden sessions --looping", parts=["1 agent of 1 looked at", "sess-42"])
         shell.type("loopwarden doctor", parts=["nothing to do"])
         Shell.stop(process)
         shown = shell.type(*typed.the(AGENTS, "loopwarden init --on kafka"), parts=["next:"])

@@ -14,19 +14,19 @@ const SLACK_PERCENT: usize = 3;
 /// Lines of each folder of `src` that is a crate, without tests.
 const LINES: [(&str, usize); 16] = [
     ("ask", 457),
-    ("core", 21_000),
+    ("core", 21_170),
     ("guard", 2_771),
     ("hook", 399),
     ("kafka", 5_330),
     ("lab", 11_095),
-    ("lane", 8_960),
+    ("lane", 8_970),
     ("log", 2_230),
     ("loopwarden", 20_929),
     ("mcp", 1_136),
     ("mcp_http", 462),
     ("settings", 3_517),
     ("sources", 7_830),
-    ("state", 3_670),
+    ("state", 3_690),
     ("token", 884),
     ("webhook", 1_696),
 ];

@@ -45,6 +45,7 @@ impl Account {
 fn note_cost(context: &Context<'_>, session: &mut Session, next: u64, recorded: &Recorded<'_>, out: &mut Effects) {
     let event = context.event;
     let mut cost = Cost::of(&event.usage);
+    session.head.used = session.head.used.and(cost);
     let spending = &mut out.spending;
     if session.history.next_sequence() > next {
         cost.calls = 1;

@@ -2,7 +2,9 @@
 
 use crate::detect::Flags;
 use crate::engine::recording::lifecycle::{drop_expired, forget};
-use crate::engine::{effects::Effects, marks::Mark, session::Session, timer::TimerKind};
+use crate::engine::{
+    effects::Effects, marks::Mark, session::Head, session::Session, timer::TimerKind, watched::Watch, watching::end_watch,
+};
 use crate::event::EventTime;
 use crate::policy::Policy;
 
@@ -15,6 +17,7 @@ const IDLE_SLACK: i64 = 16;
 pub(super) fn arm_idle(policy: &Policy, session: &mut Session, watermark: EventTime, out: &mut Effects) {
     let head = &mut session.head;
     let lifetime = lifetime_ms(policy, head.has_ended);
+    let lifetime = if head.is_watched() { lifetime.min(policy.episodes.nudge_ms) } else { lifetime };
     let slack = lifetime / IDLE_SLACK;
     let due = head.time.max(watermark).plus_ms(lifetime);
     let lags = watermark > head.time;
@@ -25,6 +28,12 @@ pub(super) fn arm_idle(policy: &Policy, session: &mut Session, watermark: EventT
         Some(_) => return,
     };
     head.timers.arm(TimerKind::Idle, Some(moved), &mut out.timers);
+}
+
+/// When the outcome of an agent of a trial is due, should it say no more: what it was sent is over, and none of its calls may still end.
+fn outcome_at(policy: &Policy, head: &Head) -> Option<EventTime> {
+    let silent = head.time.plus_ms(head.lag_ms).plus_ms(policy.episodes.nudge_ms);
+    head.is_watched().then(|| head.timers.due(TimerKind::OpenCalls).map_or(silent, |closes| silent.max(closes)))
 }
 
 const fn lifetime_ms(policy: &Policy, has_ended: bool) -> i64 {
@@ -46,12 +55,16 @@ pub(super) fn fire(policy: &Policy, session: &mut Session, kind: TimerKind, at: 
     match kind {
         TimerKind::Idle => {
             session.head.timers.fired(kind);
+            if outcome_at(policy, &session.head).is_some_and(|due| due <= at) {
+                end_watch(session, Watch::Over, out);
+            }
             let gone_at = session.head.time.plus_ms(lifetime_ms(policy, session.head.has_ended));
             // An agent that has ended is forgotten sooner than its block ends: it would come back free.
             let blocked_until = session.head.board.verdicts.blocks().map(|block| block.expires_at).max();
             let gone_at = blocked_until.map_or(gone_at, |until| gone_at.max(until));
             if gone_at > at {
-                session.head.timers.arm(kind, Some(gone_at), &mut out.timers);
+                let next = outcome_at(policy, &session.head).map_or(gone_at, |due| due.min(gone_at));
+                session.head.timers.arm(kind, Some(next), &mut out.timers);
             } else {
                 forget(session, out);
             }

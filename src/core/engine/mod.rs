@@ -20,6 +20,7 @@
 //! Where calls are judged by turn, the end of a turn is looked at in the same way, before the event that ended it.
 
 mod accounts;
+mod agent_state;
 mod apply;
 mod context;
 mod cost;
@@ -41,6 +42,7 @@ mod tree;
 mod watched;
 mod watching;
 
+pub use agent_state::{AgentStanding, AgentState, Surroundings};
 pub use apply::SessionEngine;
 pub use cost::{Cost, OpenCost, OpenCosts, Spending};
 pub use deciding::episode::{Episode, Track};

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use crate::detect::{History, Streaks};
-use crate::engine::cost::{OpenCost, OpenCosts};
+use crate::engine::cost::{Cost, OpenCost, OpenCosts};
 use crate::engine::deciding::episode::{Episode, Track};
 use crate::engine::publishing::board::{Board, Verdict};
 use crate::engine::timer::TimerTable;
 use crate::engine::tree::Tree;
-use crate::engine::{exemptions::Exemptions, subject::SubjectKey, watched::WatchedAgent};
+use crate::engine::{exemptions::Exemptions, subject::SubjectKey, watched::Watch, watched::WatchedAgent};
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128, Sketch, hash_text};
 use crate::policy::Detector;
@@ -59,6 +59,8 @@ pub struct Head {
     /// The last nudge not yet followed by a step: who gave it, and the call it was about.
     pub pending_nudge: Option<PendingNudge>,
     pub open_costs: OpenCosts,
+    /// What all of its events have cost; without calls, which its history numbers. A reset does not restart it.
+    pub used: Cost,
     /// The agent of a trial, from its first command on.
     pub watched: Option<WatchedAgent>,
 }
@@ -97,6 +99,12 @@ impl Head {
         let SubjectKey::Agent { tenant, session_id, agent_id } = of else { return None };
         let tree = self.tree.as_ref().map(|tree| &*tree.name);
         Some(Who { tenant, session_id, agent_id, swarm_id: &self.swarm_id, tree, labels: None })
+    }
+
+    /// Whether the agent is one of a trial whose outcome is not known yet.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.watched.is_some_and(|agent| agent.watch == Watch::Open)
     }
 
     /// Whether an event that is no call was among the last ones: a `reset` that has been here changes nothing any more.

@@ -6,7 +6,7 @@ use crate::policy::{Arm, Detector};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
     Open,
-    /// It has left the loop, or has ended.
+    /// It has left the loop, has ended, or has been silent until its outcome was due.
     Over,
     /// A person has let the loop be: it counts in neither arm.
     LetBe,

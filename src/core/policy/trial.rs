@@ -43,12 +43,18 @@ impl Trial {
         settings: Self::SETTINGS,
     };
 
+    /// Whether there is one.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.share > 0.0
+    }
+
     /// The arm of a session; none without a trial. It depends on names alone: a replay, another process and a restart find the same one. It is
     /// drawn for a session and not for a detector: a loop that two detectors see would else be in two arms.
     #[must_use]
     pub fn arm(&self, tenant: &str, session_id: &str) -> Option<Arm> {
         let is_control = || self.drawn(tenant, session_id) < self.share;
-        (self.share > 0.0).then(|| if is_control() { Arm::Control } else { Arm::Treatment })
+        self.is_on().then(|| if is_control() { Arm::Control } else { Arm::Treatment })
     }
 
     /// A number from 0 to 1 that depends on names alone.

@@ -3,20 +3,21 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use loopwarden_core::engine::{Action, Head, SEPARATOR, SubjectKey};
+use loopwarden_core::engine::{AgentStanding, AgentState, Head, SEPARATOR, SubjectKey, Surroundings};
 use loopwarden_core::event::{EventTime, TaskId};
-use loopwarden_core::{policy::Detector, whom::Whom};
+use loopwarden_core::whom::Whom;
 
 /// Sessions that one look goes over: some ten milliseconds.
 pub(crate) const SLICE_MAX: usize = 5_000;
 
-/// Which sessions a question is about, by what binds them.
+/// Which sessions a question is about, by the states of their agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SessionState {
     #[default]
     All,
-    /// Something that a detector found is in force: a nudge or a block.
+    /// Any in which an agent loops.
     Looping,
+    /// Blocked, or what would be.
     Blocked,
     Stopped,
 }
@@ -83,34 +84,27 @@ pub struct SessionRow {
     pub subject: SubjectKey,
     pub swarm_id: String,
     pub calls: u64,
-    /// Counted where the policy has a budget of sessions; else 0.
+    /// Of all its events; 0: none has reported any.
     pub tokens: u64,
     /// Likewise. Millionths of a US dollar.
     pub cost_micro_usd: u64,
-    /// The gravest of what detectors have placed, and who did.
-    pub verdict: Option<(Action, Detector)>,
-    /// When the first of what is in force was placed.
-    pub loops_since: Option<EventTime>,
+    pub standing: AgentStanding,
     /// The narrowest stop that binds it.
     pub stop: Option<Whom>,
-    pub has_ended: bool,
     pub seen: EventTime,
 }
 
 impl SessionRow {
-    pub(crate) fn of(subject: SubjectKey, head: &Head, calls: u64, listing: &Listing) -> Self {
-        let in_force = || head.board.verdicts.iter().filter(|verdict| verdict.expires_at > listing.now);
-        let gravest = in_force().max_by_key(|verdict| (verdict.action == Action::Block, verdict.issued_at));
-        let spent = &head.streaks.spent;
+    /// `around`: of its agent, but for what the question knows.
+    pub(crate) fn of(subject: SubjectKey, head: &Head, around: Surroundings, listing: &Listing) -> Self {
+        let stop = listing.stop_of(&subject, head);
         Self {
             swarm_id: head.swarm_id.to_string(),
-            calls,
-            tokens: spent.tokens,
-            cost_micro_usd: spent.cost_micro_usd,
-            verdict: gravest.and_then(|verdict| Some((verdict.action, verdict.detector()?))),
-            loops_since: in_force().map(|verdict| verdict.issued_at).min(),
-            stop: listing.stop_of(&subject, head),
-            has_ended: head.has_ended,
+            calls: around.next_sequence,
+            tokens: head.used.tokens,
+            cost_micro_usd: head.used.micro_usd,
+            standing: AgentStanding::of(head, &Surroundings { is_stopped: stop.is_some(), now: listing.now, ..around }),
+            stop,
             seen: head.time,
             subject,
         }
@@ -123,7 +117,7 @@ impl SessionRow {
             SessionOrder::Cost => [cost, tokens, calls],
             SessionOrder::Tokens => [tokens, cost, calls],
             SessionOrder::Calls => [calls, cost, tokens],
-            SessionOrder::Loop => [self.loops_since.map_or(i128::MIN, |since| -i128::from(since.0)), cost, calls],
+            SessionOrder::Loop => [self.standing.since.map_or(i128::MIN, |since| -i128::from(since.0)), cost, calls],
             SessionOrder::Seen => [i128::from(self.seen.0), cost, calls],
         };
         (Reverse(first), &self.subject)
@@ -134,9 +128,9 @@ impl Listing {
     fn wants(&self, row: &SessionRow) -> bool {
         match self.state {
             SessionState::All => true,
-            SessionState::Looping => row.verdict.is_some(),
-            SessionState::Blocked => row.verdict.is_some_and(|(action, _)| action == Action::Block),
-            SessionState::Stopped => row.stop.is_some(),
+            SessionState::Looping => row.standing.state.loops(),
+            SessionState::Blocked => matches!(row.standing.state, AgentState::Blocked | AgentState::WouldBlock),
+            SessionState::Stopped => row.standing.state == AgentState::Stopped,
         }
     }
 
@@ -167,6 +161,8 @@ pub struct Listed {
     /// All that were wanted among those that were looked at.
     pub found: u64,
     pub looked_at: u64,
+    /// How many of them are in each state, in the order of [`AgentState::ALL`].
+    pub states: [u64; AgentState::ALL.len()],
     /// Where to go on; empty: all were looked at.
     pub next: Places,
     /// A task that is not running holds sessions that nobody can look at yet.
@@ -180,6 +176,9 @@ impl Listed {
         self.keep_first(listing);
         self.found += other.found;
         self.looked_at += other.looked_at;
+        for (sum, more) in self.states.iter_mut().zip(other.states) {
+            *sum += more;
+        }
         self.next.extend(other.next);
         self.is_partial |= other.is_partial;
     }
@@ -190,6 +189,9 @@ impl Listed {
     }
 
     pub(crate) fn take(&mut self, row: SessionRow, listing: &Listing) {
+        if let Some(agents) = self.states.get_mut(row.standing.state as usize) {
+            *agents += 1;
+        }
         if !listing.wants(&row) {
             return;
         }
@@ -214,10 +216,12 @@ mod tests {
             calls,
             tokens: 0,
             cost_micro_usd,
-            verdict: since.map(|_| (Action::Nudge, Detector::Budget)),
-            loops_since: since.map(EventTime),
+            standing: AgentStanding {
+                state: if since.is_some() { AgentState::Nudged } else { AgentState::Running },
+                detector: None,
+                since: since.map(EventTime),
+            },
             stop: None,
-            has_ended: false,
             seen: EventTime(calls as i64),
         }
     }
@@ -258,7 +262,8 @@ mod tests {
         for stop in [all, tenant, session] {
             listing.stops.insert(stop.clone());
             assert_eq!(found(&listing), Some(stop.clone()));
-            let stopped = SessionRow { stop: Some(stop), ..row("a", 0, 0, None) };
+            let standing = AgentStanding { state: AgentState::Stopped, ..AgentStanding::default() };
+            let stopped = SessionRow { stop: Some(stop), standing, ..row("a", 0, 0, None) };
             assert!(listing.wants(&stopped) && !listing.wants(&row("a", 0, 0, Some(1))));
         }
         listing.stops = [Whom::new("u", Kind::Session, "a"), Whom::new("t", Kind::Swarm, "")].into();

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
-use loopwarden_core::engine::{SubjectKey, SwarmCallKey};
+use loopwarden_core::detect::Flags;
+use loopwarden_core::engine::{SubjectKey, Surroundings, SwarmCallKey};
 use loopwarden_core::event::{EventTime, Stage, TaskId};
 use loopwarden_core::whom::Whom;
 use loopwarden_state::report::report_key;
@@ -10,7 +11,7 @@ use loopwarden_state::{KeyFamily, StoreError, session, stop, swarm};
 
 use crate::task::listing::{Listed, Listing, Places, SLICE_MAX, SessionRow};
 use crate::task::query::{AgentView, BudgetView};
-use crate::{task::tasks::Slot, thread::lane::Lane};
+use crate::{settings::ProcessMode, task::tasks::Slot, thread::lane::Lane};
 
 /// Stops that are looked at; operators alone add to them.
 const STOPS_LOOKED_AT_MAX: usize = 65_536;
@@ -76,15 +77,21 @@ impl Lane {
         listed: &mut Listed,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let (mut next, mut failed) = (None, None);
+        let binds = self.settings.mode == ProcessMode::Live;
         self.work.store.scan(id, KeyFamily::Head, prefix, from, &mut |key, value| {
             if listed.looked_at >= SLICE_MAX as u64 {
                 next = Some(key.to_vec());
                 return ControlFlow::Break(());
             }
             listed.looked_at += 1;
-            match (session::subject_of(key), session::decode_head(value)) {
-                (Some(subject), Ok((head, ring))) => {
-                    listed.take(SessionRow::of(subject, &head, ring.next_sequence, listing), listing);
+            match (session::subject_of(key), session::decode_whole_head(value)) {
+                (Some(subject), Ok((head, ring, open))) => {
+                    // The newest step lies in the head.
+                    let newest =
+                        open.iter().find(|(slot, ..)| ring.sequence_in(*slot).is_some_and(|at| at + 1 == ring.next_sequence));
+                    let polls = newest.is_some_and(|(_, step, _)| step.flags.contains(Flags::POLL));
+                    let around = Surroundings { next_sequence: ring.next_sequence, polls, binds, ..Surroundings::default() };
+                    listed.take(SessionRow::of(subject, &head, around, listing), listing);
                 }
                 (None, Ok(_)) => {}
                 (_, Err(error)) => {

@@ -8,7 +8,7 @@ use crate::cli::args::{
     MannerArgs, MapArgs, PlainFormat, ReleaseArgs, ReplayArgs, ResetCommand, RunArgs, SchemaCommand, StopArgs, TestArgs,
     TopicsCommand,
 };
-use crate::cli::watch::{SessionsArgs, TailArgs, TopArgs};
+use crate::cli::watch::{SessionsArgs, TailArgs};
 use crate::{
     cli::doctor::DoctorArgs, cli::guard::GuardArgs, cli::hook::HookCommand, cli::init::InitArgs, cli::mcp_proxy::McpProxyArgs,
     cli::webhook::WebhookCommand,
@@ -105,9 +105,8 @@ What detectors have placed stays as it is beneath: `release`, or the end, restor
     Doctor(DoctorArgs),
     /// Show what agents are told as it comes, one line each, from a running process
     Tail(TailArgs),
-    /// Show who loops now, the dearest first, from a running process
-    Top(TopArgs),
-    /// List sessions of a running process by what they cost, call or loop: all, or those that loop, are blocked or stopped
+    /// List sessions of a running process by what they cost, call or loop: all, or those that loop, are blocked or stopped; with --watch
+    /// again and again
     Sessions(SessionsArgs),
     /// Print, create or compare the topics
     Topics {

@@ -96,7 +96,6 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Check(args) => check::run(args, log),
         Command::Doctor(args) => doctor::run(args, log),
         Command::Tail(args) => watch::tail::run(args, log),
-        Command::Top(args) => watch::top::run(args, log),
         Command::Sessions(args) => watch::sessions::run(args, log),
         Command::Topics { command } => topics::run(command, log),
         Command::Webhook { command } => webhook::run(command, log),

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use tokio::{sync::Semaphore, time::timeout};
 
 use crate::http::backlog::Full;
@@ -26,11 +27,14 @@ pub(crate) fn json_text(status: StatusCode, mut text: String) -> Response {
     with_type(status, "application/json", text)
 }
 
-pub(crate) fn json(status: StatusCode, value: &Value) -> Response {
-    json_text(status, value.to_string())
+pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    match serde_json::to_string(value) {
+        Ok(text) => json_text(status, text),
+        Err(error) => self::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
 }
 
-pub(crate) fn ok(value: &Value) -> Response {
+pub(crate) fn ok(value: &impl Serialize) -> Response {
     json(StatusCode::OK, value)
 }
 

@@ -3,7 +3,8 @@
 use loopwarden_lab::report::grouped;
 use loopwarden_settings::Diagnostic;
 use loopwarden_sources::{Calls, NATIVE_FORM, Received, Sender, Senders, Twofold, cloudevents, mapping};
-use serde_json::{Value, json};
+
+use crate::operate::api;
 
 /// Of so many records one may be refused, and more is worth a word.
 const SHARE: u64 = 100;
@@ -89,26 +90,27 @@ impl<'a> Row<'a> {
         findings
     }
 
-    fn shown(&self) -> Value {
+    fn shown(&self) -> api::Sender {
         let Self { topic, sender, received } = self;
-        let Received { records, ignored, refused, left_to_logs, calls, conventions, .. } = received;
-        json!({
-            "who": self.name(),
-            "topic": topic,
-            "form": sender.form,
-            "name": sender.name,
-            "conventions": conventions,
-            "records": records,
-            "calls": calls.made,
-            "calls_with_arguments": calls.made - calls.without_args,
-            "results": calls.ended,
-            "results_with_content": calls.ended - calls.without_results,
-            "refused": refused,
-            "ignored": ignored,
-            "left_to_logs": left_to_logs,
-            "compared": calls.compared().map(loopwarden_sources::Compared::as_str),
-            "switch_on": self.switch_on(),
-        })
+        let Received { calls, conventions, .. } = received;
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        api::Sender {
+            who: self.name(),
+            topic: topic.map(str::to_owned),
+            form: sender.form.to_owned(),
+            name: sender.name.clone(),
+            conventions: conventions.iter().map(|name| (*name).to_owned()).collect(),
+            records: received.records,
+            calls: calls.made,
+            calls_with_arguments: calls.made - calls.without_args,
+            results: calls.ended,
+            results_with_content: calls.ended - calls.without_results,
+            refused: received.refused,
+            ignored: received.ignored,
+            left_to_logs: received.left_to_logs,
+            compared: calls.compared().map(|compared| compared.as_str().to_owned()),
+            switch_on: words(&self.switch_on()),
+        }
     }
 }
 
@@ -132,15 +134,27 @@ pub(crate) fn findings(rows: &[Row<'_>], (sessions, examples): (u64, &[Twofold])
 }
 
 /// Senders, sessions of two sources and all that is to be said, as `/overview` has it.
-pub(crate) fn shown(rows: &[Row<'_>], others: u64, (sessions, examples): (u64, &[Twofold]), findings: &[Diagnostic]) -> Value {
-    let example = |Twofold { session_id, sources }: &Twofold| json!({ "session_id": session_id, "sources": sources });
-    let found = |Diagnostic { code, message, help, .. }: &Diagnostic| json!({ "code": code, "message": message, "help": help });
-    json!({
-        "senders": rows.iter().map(Row::shown).collect::<Vec<_>>(),
-        "others_records": others,
-        "two_sources": { "sessions": sessions, "examples": examples.iter().map(example).collect::<Vec<_>>() },
-        "findings": findings.iter().map(found).collect::<Vec<_>>(),
-    })
+pub(crate) fn shown(
+    rows: &[Row<'_>],
+    others_records: u64,
+    (sessions, examples): (u64, &[Twofold]),
+    findings: &[Diagnostic],
+) -> api::Input {
+    let example = |Twofold { session_id, sources }: &Twofold| api::TwoSourcesOf {
+        session_id: session_id.clone(),
+        sources: sources.map(str::to_owned).to_vec(),
+    };
+    let found = |Diagnostic { code, message, help, .. }: &Diagnostic| api::InputFinding {
+        code: (*code).to_owned(),
+        message: message.clone(),
+        help: help.clone(),
+    };
+    api::Input {
+        senders: rows.iter().map(Row::shown).collect(),
+        others_records,
+        two_sources: api::TwoSources { sessions, examples: examples.iter().map(example).collect() },
+        findings: findings.iter().map(found).collect(),
+    }
 }
 
 #[cfg(test)]

@@ -175,6 +175,7 @@ fn state(
         control: control.clone(),
         in_force: Mutex::new(in_force),
         since: Stopwatch::start(),
+        agents: Mutex::new(None),
         has_started: AtomicBool::new(false),
         is_draining: AtomicBool::new(false),
     }

@@ -10,7 +10,7 @@ use loopwarden_core::policy::{Detector, Policy};
 use loopwarden_core::whom::Whom;
 use loopwarden_lane::{
     AgentView, Ask, BudgetView, Clock as _, CounterView, LaneHandle, Listed, Listing, Matching, Numbered, Places, Recent,
-    Standing, SystemClock, TaskState, TaskView,
+    SessionOrder, SessionState, Standing, SystemClock, TaskState, TaskView,
 };
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::{clock, embedded::EmbeddedBroker};
@@ -22,14 +22,16 @@ use crate::http::{Answered, Backlog, Probe, ProcessStatus, Unanswered};
 use crate::input_quality::{InputQuality, Row};
 use crate::server::status::{NOTHING_CONSUMED, SILENT_AFTER, Sum};
 use crate::{
-    input_quality, server::intakes, server::webhooks, telemetry::bill, telemetry::guard::GuardReport,
-    telemetry::logging::LogControl, telemetry::metrics,
+    input_quality, operate::api, operate::listed::listed, server::intakes, server::webhooks, telemetry::bill,
+    telemetry::guard::GuardReport, telemetry::logging::LogControl, telemetry::metrics,
 };
 
 /// A lane that has not turned for so long does not live. The watchdog ends the process a little later.
 const TURN_MS_MAX: u64 = 20_000;
 /// Wait for the lanes' answers.
 const ASK_WAIT: Duration = Duration::from_secs(2);
+/// Agents that loop of which the live page shows more than their number.
+const AGENTS_SHOWN: usize = 100;
 /// Sessions that one request looks at, a slice after the other. The answer says where there are more.
 const SESSIONS_LOOKED_AT_MAX: u64 = 200_000;
 
@@ -78,6 +80,8 @@ pub(super) struct ServerState {
     pub(super) control: LogControl,
     pub(super) in_force: Mutex<InForce>,
     pub(super) since: Stopwatch,
+    /// What `/overview` has of agents, and until when.
+    pub(super) agents: Mutex<Option<(Deadline, api::Sessions)>>,
     /// Every assigned task was restored once.
     pub(super) has_started: AtomicBool,
     pub(super) is_draining: AtomicBool,
@@ -93,6 +97,24 @@ impl ServerState {
     /// Another policy is in force.
     pub(super) fn adopt(&self, in_force: InForce) {
         *self.in_force.lock().unwrap_or_else(PoisonError::into_inner) = in_force;
+    }
+
+    /// The agents that loop, and how many there are in each state. Asked anew only once twenty times as long has passed as the answer took: a page
+    /// that is left open takes a twentieth of the lanes' time at most.
+    fn agents(&self) -> Option<api::Sessions> {
+        let mut known = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((until, agents)) = &*known
+            && !until.is_over()
+        {
+            return Some(agents.clone());
+        }
+        let since = Stopwatch::start();
+        let now = EventTime(clock::now_ms());
+        let (state, order, rows_max) = (SessionState::Looping, SessionOrder::Loop, AGENTS_SHOWN);
+        let found = self.sessions(Listing { state, order, rows_max, now, ..Listing::default() }).ok()?;
+        let agents = listed(&found, rows_max as u64);
+        *known = Some((Deadline::after(since.elapsed() * 20), agents.clone()));
+        Some(agents)
     }
 
     fn sum(&self) -> Sum {
@@ -148,7 +170,7 @@ impl ServerState {
     }
 
     /// Who sends, and what is to be said of all input.
-    fn input(&self, sum: &Sum) -> Value {
+    fn input(&self, sum: &Sum) -> api::Input {
         let (http, intakes) = (self.quality.senders(), intakes::reports(&self.intakes));
         let of_topics = intakes.iter().flat_map(|intake| Row::all(Some(&intake.topic), &intake.senders));
         let rows: Vec<Row<'_>> = Row::all(None, &http).chain(of_topics).collect();
@@ -169,6 +191,10 @@ impl ServerState {
     /// Nothing has come, and with Kafka it is known that nothing waits.
     fn is_idle(&self, sum: &Sum) -> bool {
         self.broker.is_none() && sum.is_idle()
+    }
+
+    fn has_trial(&self) -> bool {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).policy.trial.is_on()
     }
 
     fn policy_name(&self) -> (String, String) {
@@ -293,44 +319,37 @@ impl ProcessStatus for ServerState {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).values.clone()
     }
 
-    fn overview(&self) -> Value {
+    fn overview(&self) -> api::Overview {
         let sum = self.sum();
         let stats = &sum.stats;
-        let by_detector = |rows: &[[u64; 4]]| -> Value {
-            let of =
-                |(detector, row): (&Detector, &[u64; 4])| (detector.as_str().to_owned(), Value::from(row.iter().sum::<u64>()));
-            Value::Object(Detector::ALL.iter().zip(rows).map(of).collect::<Map<String, Value>>())
-        };
+        let by_detector = Detector::ALL.iter().zip(&stats.detections);
         let reasons = Reason::ALL.iter().zip(stats.rejected).filter(|(_, records)| *records > 0);
-        let by_reason: Map<String, Value> =
-            reasons.map(|(reason, records)| (reason.as_str().to_owned(), records.into())).collect();
         let [received, applied, expired, stale, shadow, failed] = stats.acks;
-        let acks = json!({
-            "received": received, "applied": applied, "ignored": expired + stale + shadow, "failed": failed,
-        });
-        let [nudges, blocks, unblocks] = stats.commands.map(|modes| modes.iter().sum::<u64>());
-        json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "mode": self.facts.mode,
-            "place": self.facts.place,
-            "policy": self.policy_name().0,
-            "uptime_ms": self.since.elapsed().as_millis() as u64,
-            "is_embedded": self.broker.is_some(),
-            "events": stats.events.iter().sum::<u64>(),
-            "rejected": stats.rejected.iter().sum::<u64>(),
-            "rejected_by_reason": by_reason,
-            "is_idle": self.is_idle(&sum),
-            "duplicates": stats.duplicates,
-            "late": stats.late,
-            "sessions": sum.sessions,
-            "commands": { "nudge": nudges, "block": blocks, "unblock": unblocks },
-            "detections": by_detector(&stats.detections),
-            "acks": acks,
-            "bill": bill::shown(stats),
-            "input": self.input(&sum),
-            "tasks": { "all": sum.tasks, "running": sum.running, "poisoned": sum.poisoned.len() },
-            "lag_records": sum.lag_records,
-        })
+        let [nudge, block, unblock] = stats.commands.map(|modes| modes.iter().sum::<u64>());
+        api::Overview {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            mode: self.facts.mode.to_owned(),
+            place: self.facts.place.clone(),
+            policy: self.policy_name().0,
+            uptime_ms: self.since.elapsed().as_millis() as u64,
+            is_embedded: self.broker.is_some(),
+            events: stats.events.iter().sum(),
+            rejected: stats.rejected.iter().sum(),
+            rejected_by_reason: reasons.map(|(reason, records)| (reason.as_str().to_owned(), records)).collect(),
+            is_idle: self.is_idle(&sum),
+            duplicates: stats.duplicates,
+            late: stats.late,
+            sessions: sum.sessions,
+            commands: api::CommandCounts { nudge, block, unblock },
+            detections: by_detector.map(|(detector, row)| (detector.as_str().to_owned(), row.iter().sum())).collect(),
+            acks: api::Acks { received, applied, ignored: expired + stale + shadow, failed },
+            agents: self.agents(),
+            bill: bill::shown(stats, self.has_trial()),
+            input: Some(self.input(&sum)),
+            tasks: api::TaskCounts { all: sum.tasks, running: sum.running, poisoned: sum.poisoned.len() },
+            lag_records: sum.lag_records,
+            ..api::Overview::default()
+        }
     }
 
     fn log_filter(&self) -> String {

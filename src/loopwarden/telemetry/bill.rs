@@ -6,18 +6,19 @@ use loopwarden_lane::{Samples, Stats, Value};
 use serde_json::json;
 
 /// As the live page shows it.
-pub fn shown(stats: &Stats) -> serde_json::Value {
+pub fn shown(stats: &Stats, has_trial: bool) -> serde_json::Value {
     // A zero would be an answer.
-    let usd = |tokens: u64, micro_usd: u64| (micro_usd > 0 || tokens == 0).then_some(micro_usd as f64 / 1e6);
-    let saved = Saved::of(&stats.trial).map_or_else(|why: NotSaved| why.as_str().to_owned(), |saved| saved.to_text());
+    let usd = |micro_usd: u64| (micro_usd > 0).then_some(micro_usd as f64 / 1e6);
+    let why = |why: NotSaved| if has_trial { NotSaved::TooFew } else { why }.as_str().to_owned();
+    let saved = Saved::of(&stats.trial).map_or_else(why, |saved| saved.to_text());
     let lines: Vec<_> = trial::rows(&stats.trial).iter().map(trial::TrialRow::line).collect();
     json!({
         "in_loops": {
             "calls": stats.loop_calls,
             "tokens": stats.loop_tokens,
-            "cost_usd": usd(stats.loop_tokens, stats.loop_cost_micro_usd),
+            "cost_usd": usd(stats.loop_cost_micro_usd),
         },
-        "all": { "tokens": stats.usage_tokens, "cost_usd": usd(stats.usage_tokens, stats.usage_cost_micro_usd) },
+        "all": { "tokens": stats.usage_tokens, "cost_usd": usd(stats.usage_cost_micro_usd) },
         "saved": saved,
         "trial": lines,
     })

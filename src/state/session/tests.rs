@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use loopwarden_core::detect::{Category, Explored, Matrix, OutcomeRun, OwnTexts, Run, Score, Spent, Streaks, Tally, Texts};
 use loopwarden_core::engine::{
-    Action, Advice, Board, CommandId, Episode, Exemption, IdentityRecipe, OpenCost, OpenCosts, PendingNudge, PlacedBy, Placement,
-    Scope, ScopeKind, TimerKind, TimerTable, Tree, Verdict, Watch, WatchedAgent,
+    Action, Advice, Board, CommandId, Cost, Episode, Exemption, IdentityRecipe, OpenCost, OpenCosts, PendingNudge, PlacedBy,
+    Placement, Scope, ScopeKind, TimerKind, TimerTable, Tree, Verdict, Watch, WatchedAgent,
 };
 use loopwarden_core::event::{EventTime, Stage};
 use loopwarden_core::identity::{CallRules, Hash64, Hash128};
@@ -87,9 +87,12 @@ prop_compose! {
     fn episodes()(
         (identity, detector, block_until) in (hash(), detectors(), due()),
         (count, tier, nudges, hits_since_nudge, last_seen, level, id) in any::<(u32, u8, u32, u32, u64, u8, [u8; 16])>(),
-        is_control in any::<bool>(),
+        (is_control, begun, until) in any::<(bool, i64, i64)>(),
     ) -> Episode {
-        Episode { identity, detector, count, tier, nudges, hits_since_nudge, last_seen, block_until, level, id: CommandId(id), is_control }
+        let (begun, until) = (EventTime(begun), EventTime(until));
+        Episode {
+            identity, detector, count, tier, nudges, hits_since_nudge, last_seen, block_until, level, id: CommandId(id), is_control, begun, until,
+        }
     }
 }
 
@@ -151,8 +154,10 @@ prop_compose! {
         tree in any::<Option<(String, String, u32, u32)>>(),
         pending_nudge in proptest::option::of((detectors(), wide()).prop_map(|(detector, call)| PendingNudge { detector, call })),
         (open_costs, watched) in (proptest::collection::vec(any::<(u64, u64, u64, u32)>(), 0..4), proptest::option::of(watched())),
+        (tokens, micro_usd) in any::<(u64, u64)>(),
     ) -> Head {
         Head {
+            used: Cost { calls: 0, tokens, micro_usd },
             board: Board { epoch, seq, verdicts: verdicts.into(), seen }, shadow_seq, time: EventTime(time), lag_ms, swarm_id: swarm_id.into(), world, producer_seq, pending_turn,
             tree: tree.map(|(name, parent, depth, spawns)| Box::new(Tree { name: name.into(), parent: parent.into(), depth, spawns })),
             sent_texts, user_texts, user_words, streaks, episodes, shadow_episodes,

@@ -34,7 +34,7 @@ fn where_no_process_answers_every_command_that_asks_one_has_the_command_that_sta
     let commands: [&[&str]; 7] = [
         &["doctor"],
         &["tail"],
-        &["top", "--once"],
+        &["sessions", "--looping"],
         &["inspect", "session", "s"],
         &["inspect", "swarm", "s"],
         &["reset", "session", "s"],

@@ -18,6 +18,7 @@ mod readme;
 mod reload;
 mod same;
 mod sidecar;
+mod states;
 mod stops;
 mod table;
 mod watch;

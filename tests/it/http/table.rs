@@ -5,6 +5,7 @@ use std::{fs, sync::Arc};
 
 use loopwarden::http::routes::{Access, Group, ROUTES, Route};
 use loopwarden::http::{Answered, Door, Options, Principals, Probe, ProcessStatus, Roles, Server, Token, Unanswered};
+use loopwarden::operate::api::Overview;
 use loopwarden::task::{AgentView, BudgetView, CounterView, Listed, Listing, Matching, Numbered, Standing, TaskView};
 use loopwarden::{event::EventTime, whom::Whom};
 use loopwarden_settings::LocalClients;
@@ -49,8 +50,8 @@ impl ProcessStatus for NoLanes {
         json!({})
     }
 
-    fn overview(&self) -> Value {
-        json!({})
+    fn overview(&self) -> Overview {
+        Overview::default()
     }
 
     fn log_filter(&self) -> String {

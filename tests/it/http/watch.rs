@@ -1,8 +1,8 @@
-//! `tail` and `top` beside a running process: the real binary, asked over HTTP.
+//! `tail` and `sessions --watch` beside a running process: the real binary, asked over HTTP.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
-use std::{fs, net::TcpListener};
 
 use loopwarden::exit_code;
 use serde_json::{Value, json};
@@ -85,30 +85,6 @@ fn tail_goes_on_with_what_comes_says_that_it_waits_and_in_shadow_mode_marks_what
     child.wait().unwrap();
 }
 
-#[test]
-fn top_has_the_dearest_loop_first() {
-    let scratch = Scratch::new();
-    let policy = scratch.0.join("policy.toml");
-    fs::write(&policy, "profile = \"ours\"\nbase = \"default\"\n[detectors.budget]\nmode = \"nudge\"\ncalls = 1000\n").unwrap();
-    let running = Running::start(&scratch.0, &["mode=live", &format!("policy={}", policy.display())]);
-    for (session, cost) in [("cheap", 0.001), ("dear", 0.75), ("free", 0.0)] {
-        for number in 0..4 {
-            let mut call = failed_call(session, number);
-            call["usage"] = json!({ "input_tokens": 100, "output_tokens": 10, "cost_usd": cost });
-            running.accept(&call);
-        }
-        running.until_said(session, 4);
-    }
-    running.accept(&failed_call("honest", 0));
-    let top = |more: &[&str]| stdout(&expect(&[&["top", "--address", running.client.address()], more].concat(), exit_code::DONE));
-    let json: Value = serde_json::from_str(&top(&["--output", "json"])).unwrap();
-    let row = |at: usize| (json["loops"][at]["subject"].as_str().unwrap(), json["loops"][at]["cost_usd"].as_f64());
-    assert_eq!([row(0), row(1), row(2)], [("dear", Some(3.0)), ("cheap", Some(0.004)), ("free", None)]);
-    assert_eq!((json["loops"].as_array().unwrap().len(), &json["loops"][0]["tokens"]), (3, &json!(440)));
-    let text = top(&[]);
-    assert!(text.contains("  3 loops now\n") && text.contains("cost usd") && !text.contains("honest"), "{text}");
-}
-
 /// A process on Kafka, as far as these commands ask it: no feed, and an overview.
 fn on_kafka(overview: Value) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -136,34 +112,31 @@ fn on_kafka(overview: Value) -> String {
 }
 
 #[test]
-fn a_process_on_kafka_shows_its_last_commands_and_what_is_in_force() {
+fn a_process_on_kafka_shows_its_last_commands() {
     let told = |session: &str| {
         json!({ "action": "block", "mode": "live", "session_id": session, "scope": { "kind": "agent", "agent_id": "main", "tool": "Bash" },
             "issued_at": "2026-01-05T09:01:58.031Z", "reason": { "code": "stuck", "summary": "x" } })
     };
-    let row = json!({ "subject": { "kind": "agent", "session_id": "s", "agent_id": "main" }, "active": [
-        { "action": "block", "code": "stuck", "expires_at": "2099-01-01T00:00:00Z", "scope": { "kind": "agent", "tool": "Bash" } }] });
-    let address = on_kafka(json!({ "mode": "live", "recent": [told("r"), told("s")], "recent_last": 2, "active": [row] }));
+    let address = on_kafka(json!({ "mode": "live", "recent": [told("r"), told("s")], "recent_last": 2 }));
     let text = stdout(&expect(&["tail", "--once", "--address", &address], exit_code::DONE));
     assert_eq!(text.lines().count(), 2, "{text}");
-    let text = stdout(&expect(&["top", "--once", "--address", &address], exit_code::DONE));
-    assert!(text.contains("  1 loop now\n") && text.contains("stuck") && text.contains("Bash"), "{text}");
 }
 
 #[test]
 fn where_nobody_answers_it_is_said_what_to_start() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    for command in ["tail", "top"] {
-        let told = stderr(&expect(&[command, "--once", "--address", &gone], exit_code::FAILED));
+    for command in [&["tail", "--once"][..], &["sessions", "--watch"]] {
+        let told = stderr(&expect(&[command, &["--address", &gone]].concat(), exit_code::FAILED));
         assert!(told.contains("no loopwarden answers there; start one: loopwarden run"), "{told}");
     }
 }
 
 #[test]
-fn on_a_terminal_top_draws_itself_again() {
+fn on_a_terminal_sessions_are_drawn_again() {
     let scratch = Scratch::new();
     let running = looping(&scratch, &["one"], &["mode=live"]);
-    let line = format!("exec '{}' top --address {}", env!("CARGO_BIN_EXE_loopwarden"), running.client.address());
+    let line =
+        format!("exec '{}' sessions --looping --watch --address {}", env!("CARGO_BIN_EXE_loopwarden"), running.client.address());
     let mut child = Command::new("script")
         .args(["-qec", &line, "/dev/null"])
         .env("SHELL", "/bin/sh")
@@ -178,7 +151,7 @@ fn on_a_terminal_top_draws_itself_again() {
         assert!(read > 0, "it ended: {said}");
         said.push_str(&String::from_utf8_lossy(&piece[..read]));
     }
-    assert!(said.contains("1 loop now") && said.contains("one"), "{said}");
+    assert!(said.contains("1 agent of 1 looked at") && said.contains("nudged"), "{said}");
     // The key that interrupts.
     child.stdin.take().unwrap().write_all(&[3]).unwrap();
     child.wait().unwrap();

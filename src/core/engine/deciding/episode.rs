@@ -50,4 +50,8 @@ pub struct Episode {
     pub id: CommandId,
     /// Begun in the control arm of a trial: the agent knows nothing of it.
     pub is_control: bool,
+    /// When its first command was issued.
+    pub begun: EventTime,
+    /// Until when its last command holds.
+    pub until: EventTime,
 }

@@ -115,6 +115,7 @@ fn note_published(
         episode.last_seen = episode.last_seen.max(seen);
         episode.block_until = block_until.or(episode.block_until);
         episode.level = command.level;
+        episode.until = command.expires_at;
     } else {
         if episodes.len() >= kept.max(1) {
             episodes.remove(0);
@@ -132,6 +133,8 @@ fn note_published(
             level: command.level,
             id: command.episode,
             is_control: command.arm == Some(Arm::Control),
+            begun: command.issued_at,
+            until: command.expires_at,
         });
     }
 }

@@ -1,33 +1,31 @@
 //! What is to be said of the input: the same of a running process and of a file.
 
 use loopwarden_lab::report::{counted, grouped};
-use serde_json::Value;
 
 use super::finding::Finding;
+use crate::operate::api::{Input, InputFinding, Sender};
 
 /// Most: so many of so many calls.
 const MOST: (u64, u64) = (9, 10);
 
-/// Of the object `input` that `/overview` has.
-pub(super) fn findings(input: &Value) -> Vec<Finding> {
-    let list = |name: &str| input.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let mut findings: Vec<Finding> = list("senders").iter().filter_map(good).collect();
-    let others = input.get("others_records").and_then(Value::as_u64).unwrap_or_default();
-    if others > 0 {
-        findings.push(Finding::note(format!("from more senders than are told apart: {}", counted(others, "record"))));
+/// Of what `/overview` has of it.
+pub(super) fn findings(input: &Input) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = input.senders.iter().filter_map(good).collect();
+    if input.others_records > 0 {
+        findings
+            .push(Finding::note(format!("from more senders than are told apart: {}", counted(input.others_records, "record"))));
     }
-    findings.extend(list("findings").iter().map(todo));
+    findings.extend(input.findings.iter().map(todo));
     findings
 }
 
 /// A sender whose calls can be compared, for the most part or about half of them. Of one that tells less there is something to do.
-fn good(sender: &Value) -> Option<Finding> {
-    if sender.get("compared")? != "all" {
+fn good(sender: &Sender) -> Option<Finding> {
+    if sender.compared.as_deref() != Some("all") {
         return None;
     }
-    let number = |name: &str| sender.get(name).and_then(Value::as_u64);
-    let (who, calls, results) = (sender.get("who")?.as_str()?, number("calls")?, number("results")?);
-    let (with_arguments, with_content) = (number("calls_with_arguments")?, number("results_with_content")?);
+    let Sender { who, calls, results, calls_with_arguments: with_arguments, results_with_content: with_content, .. } = sender;
+    let (calls, results, with_arguments, with_content) = (*calls, *results, *with_arguments, *with_content);
     let counted = counted(calls, "call");
     if (with_arguments, with_content) == (calls, results) {
         return Some(Finding::good(format!("{who}: {counted}; names, arguments and results can be compared")));
@@ -48,11 +46,9 @@ fn good(sender: &Value) -> Option<Finding> {
     })
 }
 
-fn todo(finding: &Value) -> Finding {
-    let text = |name: &str| finding.get(name).and_then(Value::as_str).unwrap_or_default();
-    let help = finding.get("help").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let found = Finding::todo(text("message")).coded(text("code"));
-    help.iter().filter_map(Value::as_str).fold(found, Finding::help)
+fn todo(finding: &InputFinding) -> Finding {
+    let found = Finding::todo(finding.message.clone()).coded(finding.code.clone());
+    finding.help.iter().fold(found, Finding::help)
 }
 
 #[cfg(test)]
@@ -66,7 +62,7 @@ mod tests {
         let told = |calls: u64, with_arguments: u64, with_content: u64| {
             let sender = json!({ "who": "shop", "calls": calls, "calls_with_arguments": with_arguments, "results": calls,
                 "results_with_content": with_content, "compared": "all" });
-            good(&sender).expect("a finding").lines().remove(0)
+            good(&serde_json::from_value(sender).unwrap()).expect("a finding").lines().remove(0)
         };
         assert_eq!(told(1, 1, 1), "ok    shop: 1 call; names, arguments and results can be compared");
         assert_eq!(told(10, 9, 10), "ok    shop: 10 calls; most can be compared: 9 of 10 have arguments, 10 of 10 have a result");
@@ -75,6 +71,6 @@ mod tests {
             "note  shop: 10 calls; only a part can be compared: 5 of 10 have arguments, 5 of 10 have a result"
         );
         assert!(told(10, 10, 8).starts_with("note  shop: 10 calls; only a part"));
-        assert_eq!(good(&json!({ "who": "shop", "calls": 3, "compared": "names only" })), None);
+        assert_eq!(good(&Sender { compared: Some("names only".to_owned()), calls: 3, ..Sender::default() }), None);
     }
 }

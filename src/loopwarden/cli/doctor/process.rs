@@ -1,14 +1,13 @@
 //! A running process, as it tells itself.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use loopwarden_lab::report::{counted, grouped};
-use serde_json::Value;
 
 use super::{args::DoctorArgs, finding::Finding, input};
-use crate::cli::shared::ask::{Answer, RunningProcess};
-use crate::cli::shared::{ask, setup};
-use crate::{cli::args::LogArgs, exit_code, failure::Failure};
+use crate::cli::shared::ask::{RunningProcess, Unanswered};
+use crate::operate::api::{Acks, Guarded, Overview};
+use crate::{cli::args::LogArgs, cli::shared::setup, failure::Failure};
 
 /// Bytes of an answer that are read. The overview shows what is in force, 256 rows at most.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -22,31 +21,19 @@ const SHARE: u64 = 100;
 pub(super) fn findings(args: &DoctorArgs, log: &LogArgs) -> Result<Vec<Finding>, Failure> {
     let config = setup::load(&args.config, log)?.config;
     let process = RunningProcess::of(args.address.as_deref(), &config)?;
-    let asked = |path: &str| ask(&process, path, Duration::from_millis(args.timeout_ms));
-    let ready = asked("/readyz?verbose")?;
+    let wait = Duration::from_millis(args.timeout_ms);
+    let gone = |unanswered: Unanswered| match unanswered {
+        Unanswered::Away(why) => {
+            Failure::failed(format!("{why}\n  recorded exports need no process: loopwarden doctor --try FILE"))
+        }
+        refused @ Unanswered::Refused(_) => refused.into(),
+    };
+    let ready = process.heard("/readyz?verbose", wait, ANSWER_BYTES_MAX).map_err(gone)?;
     let mut findings = readiness(&ready.code, &ready.body);
     // No command has this number: only the numbers are wanted.
-    let Answer { code, body, .. } = asked(&format!("/overview?after={}", u64::MAX))?;
-    let hint =
-        if code == "404" { "; a guard tells nothing of senders: ask the process it belongs to" } else { ask::way_in(&code) };
-    let refused = |why: &str| failed(process.address, "/overview", &format!("{why}{hint}"));
-    if code != "200" {
-        return Err(refused(body.trim()));
-    }
-    let overview: Value = serde_json::from_str(&body).map_err(|error| refused(&error.to_string()))?;
+    let overview = process.json(&format!("/overview?after={}", u64::MAX), wait, ANSWER_BYTES_MAX).map_err(gone)?;
     findings.extend(of_overview(&overview));
     Ok(findings)
-}
-
-fn ask(process: &RunningProcess, path: &str, wait: Duration) -> Result<Answer, Failure> {
-    process.get(path, wait, ANSWER_BYTES_MAX).map_err(|error| {
-        let file = "recorded exports need no process: loopwarden doctor --try FILE";
-        failed(process.address, path, &format!("{}\n  {file}", process.nobody(&error)))
-    })
-}
-
-fn failed(address: SocketAddr, path: &str, why: &str) -> Failure {
-    Failure::new(exit_code::FAILED, format!("error: http://{address}{path}: {why}"))
 }
 
 fn readiness(code: &str, body: &str) -> Vec<Finding> {
@@ -62,55 +49,51 @@ fn not_ready(why: &str) -> Finding {
         .help("its log says why; `loopwarden check --connect` looks at the brokers")
 }
 
-fn of_overview(overview: &Value) -> Vec<Finding> {
-    let number = |pointer: &str| overview.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
-    let is_live = overview.get("mode").is_some_and(|mode| mode == "live");
+fn of_overview(overview: &Overview) -> Vec<Finding> {
+    let Overview { events, rejected, late, .. } = *overview;
+    let is_live = overview.mode == "live";
     let mut findings = vec![if is_live {
         Finding::good("mode live: workers are to act on commands")
     } else {
         Finding::note("mode shadow: commands are published, and bind nobody")
             .help("set mode = \"live\" when you trust what you see")
     }];
-    let (events, rejected) = (number("/events"), number("/rejected"));
-    let up = format!("since the start {} ago", rounded(number("/uptime_ms")));
+    let up = format!("since the start {} ago", rounded(overview.uptime_ms));
     if events > 0 {
-        let sessions = counted(number("/sessions"), "session");
+        let sessions = counted(overview.sessions, "session");
         findings.push(Finding::good(format!("{} {up}; {sessions} remembered", counted(events, "event"))));
     }
-    if overview.get("is_idle").is_some_and(|is_idle| *is_idle == true) {
+    if overview.is_idle {
         findings.push(Finding::note(format!("nothing consumed {up}: every partition is read, and no record waits")).help(
             "if agents work: do they write to the topic `kafka.input`? With kafka.start = \"latest\", older records are not read",
         ));
     }
-    findings.extend(dead_letters(overview, rejected, events));
-    let late = number("/late");
+    findings.extend(dead_letters(&overview.rejected_by_reason, rejected, events));
     if late > 0 && late * SHARE >= events {
         let message = format!("{} of {} events came after later ones of their session", grouped(late), grouped(events));
         findings.push(Finding::note(message).help("they are judged in the order in which they come; export in smaller batches"));
     }
-    if let Some(lag) = overview.get("lag_records").and_then(Value::as_u64).filter(|lag| *lag > 0) {
+    if let Some(lag) = overview.lag_records.filter(|lag| *lag > 0) {
         findings.push(Finding::note(format!("waiting to be read: {}", counted(lag, "record"))));
     }
-    match overview.get("input") {
+    match &overview.input {
         Some(input) => findings.extend(input::findings(input)),
         None => findings.push(Finding::note("the process is of an older version, which tells nothing of its senders")),
     }
     if is_live {
-        findings.extend(obedience(number));
+        findings.extend(obedience(overview));
     }
     findings
 }
 
 /// Records that became no events, by their reasons.
-fn dead_letters(overview: &Value, rejected: u64, events: u64) -> Option<Finding> {
+fn dead_letters(reasons: &BTreeMap<String, u64>, rejected: u64, events: u64) -> Option<Finding> {
     let letters = match rejected {
         0 => return None,
         1 => "became a dead letter",
         _ => "became dead letters",
     };
-    let reasons = overview.get("rejected_by_reason").and_then(Value::as_object).into_iter().flatten();
-    let reasons: Vec<String> =
-        reasons.map(|(reason, records)| format!("{reason} {}", grouped(records.as_u64().unwrap_or_default()))).collect();
+    let reasons: Vec<String> = reasons.iter().map(|(reason, records)| format!("{reason} {}", grouped(*records))).collect();
     let why = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
     let message = format!("{} {letters}, beside {}{why}", counted(rejected, "record"), counted(events, "event"));
     let is_many = rejected * SHARE >= events;
@@ -128,11 +111,10 @@ fn rounded(ms: u64) -> String {
 }
 
 /// Whether anybody says what became of commands.
-fn obedience(number: impl Fn(&str) -> u64) -> Option<Finding> {
-    let commands = number("/commands/nudge") + number("/commands/block");
-    let (agents, checks) = (number("/guard/agents"), number("/guard/checks"));
-    let [received, applied, ignored, failed] =
-        ["received", "applied", "ignored", "failed"].map(|word| number(&format!("/acks/{word}")));
+fn obedience(overview: &Overview) -> Option<Finding> {
+    let commands = overview.commands.nudge + overview.commands.block;
+    let Guarded { agents, checks, .. } = overview.guard.clone().unwrap_or_default();
+    let Acks { received, applied, ignored, failed } = overview.acks;
     if failed > 0 {
         let message = format!("workers failed to carry out {}, and carried out {}", counted(failed, "command"), grouped(applied));
         return Some(Finding::todo(message).help("what workers must do: the page workers"));
@@ -156,13 +138,17 @@ fn obedience(number: impl Fn(&str) -> u64) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::cli::doctor::finding::Level;
 
+    fn read(overview: &Value) -> Overview {
+        serde_json::from_value(overview.clone()).unwrap()
+    }
+
     fn told(overview: &Value) -> Vec<String> {
-        of_overview(overview).iter().flat_map(Finding::lines).collect()
+        of_overview(&read(overview)).iter().flat_map(Finding::lines).collect()
     }
 
     #[test]
@@ -177,7 +163,7 @@ mod tests {
     #[test]
     fn a_fleet_without_work_is_told_and_has_nothing_to_do() {
         let idle = json!({ "mode": "live", "events": 0, "uptime_ms": 30_000, "is_idle": true, "lag_records": 0, "input": {} });
-        let findings = of_overview(&idle);
+        let findings = of_overview(&read(&idle));
         assert!(findings.iter().all(|finding| finding.level != Level::Todo), "{findings:?}");
         assert!(
             told(&idle)[1].starts_with("note  nothing consumed since the start 30 s ago: every partition is read"),

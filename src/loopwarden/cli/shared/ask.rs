@@ -6,6 +6,8 @@ use std::{io, time::Duration};
 
 use loopwarden_log::clock::Deadline;
 use loopwarden_settings::{Config, LocalClients, TokenConfig};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::{exit_code, failure::Failure};
 
@@ -46,6 +48,21 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// Nobody answers, or not now: another try may help.
+    Away(String),
+    /// It says no, or what cannot be read.
+    Refused(String),
+}
+
+impl From<Unanswered> for Failure {
+    fn from((Unanswered::Away(why) | Unanswered::Refused(why)): Unanswered) -> Self {
+        Self::failed(why)
+    }
+}
+
 impl RunningProcess {
     /// As the settings have it, but for an address that a user wrote. Where everybody on this host needs a token, that of an operator serves
     /// too.
@@ -73,6 +90,45 @@ impl RunningProcess {
     /// As any connection, or no answer within `wait`.
     pub(crate) fn get(&self, path: &str, wait: Duration, bytes_max: usize) -> io::Result<Answer> {
         self.ask(&format!("GET {path}"), "", wait, bytes_max)
+    }
+
+    /// What a path answers.
+    ///
+    /// # Errors
+    /// As [`RunningProcess::heard`] and [`RunningProcess::read`].
+    pub(crate) fn json<T: DeserializeOwned>(&self, path: &str, wait: Duration, bytes_max: usize) -> Result<T, Unanswered> {
+        self.read(path, &self.heard(path, wait, bytes_max)?)
+    }
+
+    /// An answer, whatever its status.
+    ///
+    /// # Errors
+    /// There is none in time.
+    pub(crate) fn heard(&self, path: &str, wait: Duration, bytes_max: usize) -> Result<Answer, Unanswered> {
+        let away = |why: &str| Unanswered::Away(format!("http://{}{path}: {why}", self.address));
+        let answer = self.get(path, wait, bytes_max).map_err(|error| away(&self.nobody(&error)))?;
+        // A process that ends while somebody waits says nothing more.
+        if answer.code.is_empty() { Err(away("the connection ended without an answer")) } else { Ok(answer) }
+    }
+
+    /// Reads an answer to a path.
+    ///
+    /// # Errors
+    /// Its status is no 200, or it has another form.
+    pub(crate) fn read<T: DeserializeOwned>(&self, path: &str, Answer { status, code, body }: &Answer) -> Result<T, Unanswered> {
+        let at = |why: String| format!("http://{}{path}: {why}", self.address);
+        if code == "200" {
+            let read = serde_json::from_str(body);
+            return read.map_err(|error| Unanswered::Refused(at(format!("no answer that can be understood: {error}"))));
+        }
+        let json: Option<Value> = serde_json::from_str(body).ok();
+        let of = |name: &str| json.as_ref().and_then(|json| json.get(name)?.as_str());
+        let hint = match of("error") {
+            Some("not_found") => "; a guard knows no sessions: ask the process it belongs to",
+            _ => way_in(code),
+        };
+        let message = at(of("message").map_or_else(|| format!("answered {status:?}{hint}"), |why| format!("{why}{hint}")));
+        Err(if matches!(&**code, "429" | "503") { Unanswered::Away(message) } else { Unanswered::Refused(message) })
     }
 
     /// Sends a JSON text to a path, and returns the answer likewise.

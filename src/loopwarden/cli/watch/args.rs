@@ -1,4 +1,4 @@
-//! Arguments of `tail`, `top` and `sessions`.
+//! Arguments of `tail` and `sessions`.
 
 use clap::{Args, ValueEnum, value_parser};
 
@@ -97,42 +97,22 @@ impl CommandMode {
     }
 }
 
-/// `top`.
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  loopwarden top
-  loopwarden top --once --output json
-
-The dearest come first: by cost, then tokens, then calls, then the calls of the loop. Cost and
-tokens are known where the policy counts them (detectors.budget) and events have a usage.")]
-pub struct TopArgs {
-    /// Print one table and end; so it does where standard output is no terminal
-    #[arg(long)]
-    pub once: bool,
-    /// Form of the output; json: one document, once
-    #[arg(long, short, value_enum, default_value_t)]
-    pub output: PlainFormat,
-    /// Which process.
-    #[command(flatten)]
-    pub process: ProcessArgs,
-}
-
 /// `sessions`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   loopwarden sessions --looping --sort cost --tenant acme
+  loopwarden sessions --looping --watch
   loopwarden sessions --stopped
   loopwarden sessions --sort loop --limit 10 --output json | jq -r '.sessions[].session_id'
 
 One row for each agent of a session, as of the last commit. A process looks at 200,000 of them, and
 the answer says where there are others. With Kafka each process knows those of its own partitions.")]
 pub struct SessionsArgs {
-    /// Only those with a nudge or a block in force
+    /// Only those that loop: nudged, blocked, or would be in shadow mode or a control arm
     #[arg(long, conflicts_with_all = ["blocked", "stopped"])]
     pub looping: bool,
-    /// Only those with a block in force
+    /// Only those that are blocked, or would be
     #[arg(long, conflicts_with = "stopped")]
     pub blocked: bool,
     /// Only those that an operator stops
@@ -147,6 +127,9 @@ pub struct SessionsArgs {
     /// Rows
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u16).range(1..=1_000))]
     pub limit: u16,
+    /// Look again every two seconds; where standard output is no terminal, once
+    #[arg(long, conflicts_with = "output")]
+    pub watch: bool,
     /// Form of the output: a table, or the answer of the process as it is
     #[arg(long, short, value_enum, default_value_t)]
     pub output: PlainFormat,

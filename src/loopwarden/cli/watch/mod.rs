@@ -1,11 +1,10 @@
-//! `tail`, `top` and `sessions`: what agents are told and do, in a terminal, from a running process.
+//! `tail` and `sessions`: what agents are told and do, in a terminal, from a running process.
 
 mod args;
 mod feed;
 mod line;
 pub mod sessions;
 pub mod tail;
-pub mod top;
 
 use std::thread;
 
@@ -14,7 +13,7 @@ use line::ShownCommand;
 
 use crate::{cli::shared::ask::RunningProcess, output};
 
-pub use args::{Action, CommandMode, ProcessArgs, SessionsArgs, Sort, TailArgs, TopArgs};
+pub use args::{Action, CommandMode, ProcessArgs, SessionsArgs, Sort, TailArgs};
 
 /// Prints the commands of this very process as `tail` does, from now on and as long as it answers.
 pub(crate) fn beside(process: RunningProcess) {

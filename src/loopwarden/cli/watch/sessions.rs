@@ -1,21 +1,23 @@
-//! `sessions`: a question over all sessions of a running process.
+//! `sessions`: a question over all sessions of a running process, once or again and again.
 
-use std::time::Duration;
+use std::io::{self, IsTerminal as _};
+use std::{thread, time::Duration};
 
+use loopwarden_core::event::EventTime;
 use loopwarden_lab::report::{Table, counted, grouped};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::cli::args::{LogArgs, PlainFormat};
-use crate::cli::shared::ask::{self, RunningProcess};
-use crate::cli::shared::{act, setup};
-use crate::output::{Output, OutputFormat};
-use crate::{cli::watch::args::SessionsArgs, failure::Outcome};
+use crate::cli::shared::ask::{self, RunningProcess, Unanswered};
+use crate::output::{Output, OutputFormat, say};
+use crate::{cli::shared::setup, cli::watch::args::SessionsArgs, clock, failure::Outcome, operate::api};
 
 /// Longest wait: lanes are asked for one slice of their sessions after the other.
 const WAIT: Duration = Duration::from_secs(30);
 /// Bytes of an answer that are read; a thousand rows have less.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
+/// Between two looks.
+const EVERY: Duration = Duration::from_secs(2);
 
 /// An agent of a session as a row of the table, with what is not known left out.
 #[derive(Debug, Clone, Serialize, Default)]
@@ -42,56 +44,69 @@ pub fn run(args: &SessionsArgs, log: &LogArgs) -> Outcome {
     let process = RunningProcess::of(args.process.address.as_deref(), &config)?;
     let tenant = args.tenant.as_ref().map(|tenant| format!("&tenant={}", ask::path_part(tenant))).unwrap_or_default();
     let path = format!("/sessions?state={}&sort={}&limit={}{tenant}", args.state(), args.sort.word(), args.limit);
-    let answer = process.get(&path, WAIT, ANSWER_BYTES_MAX);
-    let answer = answer.map_err(|error| act::refused(&process, "/sessions", &process.nobody(&error)))?;
-    let body = act::taken(&process, "/sessions", &["200"], answer)?;
+    // What nobody sees being drawn again is printed once.
+    let is_watched = args.watch && args.output == PlainFormat::Text && io::stdout().is_terminal();
+    let mut is_away = false;
+    loop {
+        match process.json::<api::Sessions>(&path, WAIT, ANSWER_BYTES_MAX) {
+            Ok(found) => {
+                show(args.output, &found, is_watched)?;
+                is_away = false;
+            }
+            Err(Unanswered::Away(why)) if is_watched => {
+                if !std::mem::replace(&mut is_away, true) {
+                    say(format!("waiting for the process: {}", why.lines().next().unwrap_or_default()));
+                }
+            }
+            Err(unanswered) => return Err(unanswered.into()),
+        }
+        if !is_watched {
+            return Ok(());
+        }
+        thread::park_timeout(EVERY);
+    }
+}
+
+fn show(format: PlainFormat, found: &api::Sessions, is_watched: bool) -> Outcome {
     let mut out = Output::stdout();
-    if args.output == PlainFormat::Json {
-        out.line(body.trim_end())?;
+    if format == PlainFormat::Json {
+        out.line(serde_json::to_string(found).unwrap_or_default())?;
         return Ok(out.flush()?);
     }
-    let found: Value = serde_json::from_str(&body)
-        .map_err(|error| act::refused(&process, "/sessions", &format!("no answer that can be understood: {error}")))?;
-    let rows: Vec<Row> = found.get("sessions").and_then(Value::as_array).into_iter().flatten().map(row).collect();
-    let number = |name: &str| found.get(name).and_then(Value::as_u64).unwrap_or_default();
-    let shown = if rows.len() as u64 == number("found") { String::new() } else { format!(", the first {} shown", rows.len()) };
-    let more = if found.get("more") == Some(&Value::Bool(true)) && shown.is_empty() { "; there may be others" } else { "" };
-    out.line(format!("{} of {} looked at{shown}{more}", counted(number("found"), "agent"), grouped(number("looked_at"))))?;
-    if !rows.is_empty() {
-        let is_counted = rows.iter().any(|row| row.cost_usd.is_some() || row.tokens.is_some());
+    if is_watched {
+        // Home, and what is below is gone.
+        out.text(format!("\x1b[H\x1b[2J{}  ", EventTime(clock::now_ms()).to_rfc3339()))?;
+    }
+    let (count, all) = (found.sessions.len(), found.found);
+    let shown = if count as u64 == all { String::new() } else { format!(", the first {count} shown") };
+    let more = if found.more && shown.is_empty() { "; there may be others" } else { "" };
+    out.line(format!("{} of {} looked at{shown}{more}", counted(all, "agent"), grouped(found.looked_at)))?;
+    if count > 0 {
         out.line("")?;
-        out.table(&Table::of(rows), OutputFormat::Table)?;
-        if !is_counted {
-            out.line("\ncost and tokens: counted where the policy has detectors.budget, and events have a usage")?;
+        out.table(&Table::of(found.sessions.iter().map(row)), OutputFormat::Table)?;
+        if found.sessions.iter().all(|row| row.cost_micro_usd.is_none()) {
+            out.line("\nno cost reported")?;
         }
+    }
+    if is_watched {
+        out.line("\nevent by event: loopwarden inspect session ID    end: ^C")?;
     }
     Ok(out.flush()?)
 }
 
-fn row(row: &Value) -> Row {
-    let text = |pointer: &str| row.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    // What is not counted is not known.
-    let used = |pointer: &str| row.pointer(pointer).and_then(Value::as_u64).filter(|used| *used > 0);
-    let seconds = |time: String| time.split_once('.').map_or_else(|| time.clone(), |(seconds, _)| format!("{seconds}Z"));
-    let stop = row.get("stop").filter(|stop| stop.is_object());
+fn row(row: &api::SessionRow) -> Row {
+    let seconds = |time: &String| time.split_once('.').map_or_else(|| time.clone(), |(seconds, _)| format!("{seconds}Z"));
     Row {
-        session: text("/session_id").unwrap_or_default(),
-        agent: text("/agent_id").unwrap_or_default(),
-        tenant: text("/tenant"),
-        state: text("/state").unwrap_or_default(),
-        detector: text("/code"),
-        loop_since: text("/loops_since").map(seconds),
-        calls: used("/calls").unwrap_or_default(),
-        tokens: used("/tokens"),
-        cost_usd: used("/cost_micro_usd").map(|micro| (micro as f64 / 100.0).round() / 1e4),
-        seen: text("/seen").map(seconds).unwrap_or_default(),
-        stopped: stop.map(by),
+        session: row.session_id.clone(),
+        agent: row.agent_id.clone(),
+        tenant: row.tenant.clone(),
+        state: row.state.replace("would_nudge", "would be nudged").replace("would_block", "would be blocked"),
+        detector: row.code.clone(),
+        loop_since: row.loops_since.as_ref().map(seconds),
+        calls: row.calls,
+        tokens: row.tokens,
+        cost_usd: row.cost_micro_usd.map(|micro| (micro as f64 / 100.0).round() / 1e4),
+        seen: seconds(&row.seen),
+        stopped: row.stop.as_ref().map(api::StopName::words),
     }
-}
-
-/// The stop that binds it, by what a release names.
-fn by(stop: &Value) -> String {
-    let of = |name: &str| stop.get(name).and_then(Value::as_str).unwrap_or_default();
-    let name = ["session_id", "agent_id", "root_id", "swarm_id", "tenant"].map(of).into_iter().find(|name| !name.is_empty());
-    [Some(of("scope")), name].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

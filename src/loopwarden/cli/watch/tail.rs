@@ -9,10 +9,11 @@ use loopwarden_log::clock;
 use serde_json::Value;
 
 use crate::cli::args::{LogArgs, PlainFormat};
+use crate::cli::shared::ask::{RunningProcess, Unanswered};
 use crate::cli::shared::{range, setup};
-use crate::cli::watch::feed::{Feed, Slice, Unanswered};
+use crate::cli::watch::feed::{Feed, Slice};
 use crate::output::{self, Output, say};
-use crate::{cli::shared::ask::RunningProcess, cli::watch::args::TailArgs, cli::watch::line::ShownCommand, failure::Outcome};
+use crate::{cli::watch::args::TailArgs, cli::watch::line::ShownCommand, failure::Failure, failure::Outcome};
 
 /// How long one question waits for the next command.
 pub(super) const WAIT: Duration = Duration::from_secs(30);
@@ -45,7 +46,7 @@ pub fn run(args: &TailArgs, log: &LogArgs) -> Outcome {
     loop {
         let slice = match feed.read(wait) {
             Ok(slice) => slice,
-            Err(Unanswered::Refused(failure)) => return Err(failure),
+            Err(Unanswered::Refused(why)) => return Err(Failure::failed(why)),
             Err(Unanswered::Away(why)) if args.once => return Err(Unanswered::Away(why).into()),
             Err(Unanswered::Away(why)) => {
                 if !std::mem::replace(&mut is_away, true) {

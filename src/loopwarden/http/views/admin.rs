@@ -14,6 +14,7 @@ use crate::http::views::{json as view, query, state};
 use crate::http::{Probe, ProcessStatus, answer};
 use crate::{
     http::answer::Refusal, http::check::Desk, http::listener::body::BodyLimit, http::shared::Process, http::views::query::Pairs,
+    operate::api,
 };
 
 /// Longest log filter. Bytes.
@@ -129,23 +130,18 @@ pub(crate) async fn overview(
     let Ok(after) = query.get("after").map_or(Ok(0), str::parse::<u64>) else {
         return Err(answer::bad_request("after is the number of a command").into());
     };
-    let (mut value, (recent, last)) = ask(&process, move |status| (status.overview(), status.recent(after))).await?;
-    let Value::Object(object) = &mut value else { return Ok(answer::ok(&value)) };
+    let (mut shown, (recent, last)) = ask(&process, move |status| (status.overview(), status.recent(after))).await?;
     let is_operator = who.roles.meet(Roles::of(&[Role::Operator]));
-    object.insert("may_act".to_owned(), (process.expect_acts().is_ok() && is_operator).into());
-    object.insert("may_read".to_owned(), who.roles.meet(Roles::of(&[Role::Reader])).into());
-    if let Some(guard) = process.shared.desk.as_deref().map(Desk::report) {
-        let counts = guard.counts;
-        let shown = json!({
-            "agents": counts.asking,
-            "checks": counts.allowed + counts.spoken + counts.denied,
-            "blocks_obeyed": counts.refused,
-            "calls_in_spite": counts.in_spite,
-            "nudges_delivered": counts.nudges_delivered,
-            "nudges_unheeded": counts.nudges_unheeded,
-        });
-        object.insert("guard".to_owned(), shown);
-    }
+    shown.may_act = process.expect_acts().is_ok() && is_operator;
+    shown.may_read = who.roles.meet(Roles::of(&[Role::Reader]));
+    shown.guard = process.shared.desk.as_deref().map(Desk::report).map(|guard| api::Guarded {
+        agents: guard.counts.asking,
+        checks: guard.counts.allowed + guard.counts.spoken + guard.counts.denied,
+        blocks_obeyed: guard.counts.refused,
+        calls_in_spite: guard.counts.in_spite,
+        nudges_delivered: guard.counts.nudges_delivered,
+        nudges_unheeded: guard.counts.nudges_unheeded,
+    });
     let rows = if let Some(embedded) = &process.embedded {
         Some(state::read_rows(embedded, vec![String::new()]).await?)
     } else {
@@ -153,25 +149,22 @@ pub(crate) async fn overview(
         let found = ask(&process, <dyn ProcessStatus>::in_force).await?;
         found.ok().map(|found| state::Rows::of_lanes(&found))
     };
-    let more = rows.as_ref().is_some_and(|found| found.more);
-    let active = rows.map(|found| found.rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect::<Vec<Value>>());
-    object.insert("active".to_owned(), active.map_or(Value::Null, Value::from));
-    object.insert("active_more".to_owned(), more.into());
+    shown.active_more = rows.as_ref().is_some_and(|found| found.more);
+    shown.active = rows.map(|found| found.rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect());
     if let Some(embedded) = &process.embedded {
-        object.insert("commands_end".to_owned(), (*embedded.commands_end.borrow()).into());
+        shown.commands_end = Some(*embedded.commands_end.borrow());
     } else {
         let command = |(_, command): Numbered| serde_json::from_slice::<Value>(&command).ok();
-        object.insert("recent".to_owned(), recent.into_iter().filter_map(command).collect());
-        object.insert("recent_last".to_owned(), last.into());
+        shown.recent = Some(recent.into_iter().filter_map(command).collect());
+        shown.recent_last = Some(last);
     }
-    Ok(answer::ok(&value))
+    Ok(answer::ok(&shown))
 }
 
 /// Every task of this process.
 pub(crate) async fn tasks(State(process): State<Arc<Process>>) -> Answer {
     let tasks = ask(&process, <dyn ProcessStatus>::tasks).await?;
-    let tasks: Vec<Value> = tasks.iter().map(|(task, lane, lag)| view::task(task, *lane, *lag)).collect();
-    Ok(answer::ok(&json!({ "tasks": tasks })))
+    Ok(answer::ok(&api::Tasks { tasks: tasks.iter().map(|(task, lane, lag)| view::task(task, *lane, *lag)).collect() }))
 }
 
 /// One of them.

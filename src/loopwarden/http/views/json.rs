@@ -1,12 +1,16 @@
 //! Tasks and sessions as JSON: names, hashes, flags, numbers, and what an agent was told; nothing of what it wrote or read.
 
-use loopwarden_core::detect::{Flags, Spent, Step};
-use loopwarden_core::engine::{Action, Episode, SubjectKey, Tree, Verdict};
+use std::collections::BTreeMap;
+
+use loopwarden_core::detect::{Flags, Step, Streaks};
+use loopwarden_core::engine::{Action, Episode, Session, SubjectKey, Tree, Verdict};
 use loopwarden_core::event::EventTime;
-use loopwarden_core::identity::{Hash64, Hash128};
+use loopwarden_core::identity::{Hash64, Hash128, base32};
 use loopwarden_core::policy::{Detector, Reached};
 use loopwarden_lane::{AgentView, BudgetView, CounterView, TaskState, TaskView};
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use crate::operate::api;
 
 /// Flags by name.
 const FLAGS: [(Flags, &str); 19] = [
@@ -32,32 +36,27 @@ const FLAGS: [(Flags, &str); 19] = [
 ];
 
 /// A task as of its last commit.
-pub(crate) fn task(task: &TaskView, lane: usize, lag: Option<u64>) -> Value {
+pub(crate) fn task(task: &TaskView, lane: usize, lag: Option<u64>) -> api::Task {
     let (state, why) = match &task.state {
         TaskState::Restoring => ("restoring", None),
         TaskState::Running => ("running", None),
-        TaskState::Poisoned(why) => ("poisoned", Some(why)),
+        TaskState::Poisoned(why) => ("poisoned", Some(why.clone())),
     };
-    let mut value = json!({
-        "stage": task.id.stage.as_str(),
-        "partition": task.id.partition,
-        "state": state,
-        "lane": lane,
-        "lag_records": lag,
+    let place = task.position.as_ref().map(|position| api::Place {
+        next_offset: position.next_offset.0,
+        watermark: (position.watermark > EventTime(0)).then(|| position.watermark.to_rfc3339()),
+        outputs: position.outputs,
+        owner: position.owner.clone(),
     });
-    if let (Some(object), Some(why)) = (value.as_object_mut(), why) {
-        object.insert("why".to_owned(), why.as_str().into());
+    api::Task {
+        stage: task.id.stage.as_str().to_owned(),
+        partition: task.id.partition,
+        state: state.to_owned(),
+        lane,
+        lag_records: lag,
+        why,
+        place,
     }
-    if let (Some(object), Some(position)) = (value.as_object_mut(), &task.position) {
-        object.insert("next_offset".to_owned(), position.next_offset.0.into());
-        object.insert(
-            "watermark".to_owned(),
-            if position.watermark > EventTime(0) { time(position.watermark) } else { Value::Null },
-        );
-        object.insert("outputs".to_owned(), position.outputs.into());
-        object.insert("owner".to_owned(), position.owner.as_str().into());
-    }
-    value
 }
 
 /// A stop as people read it: of its row whom, by whom, why, from when and until when.
@@ -85,157 +84,148 @@ pub(crate) fn stop(row: &Value) -> Value {
 }
 
 /// An agent's session, with its newest steps.
-pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> Value {
+pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> api::Agent {
     let session = &agent.session;
     let head = &session.head;
     let (tenant, agent_id) = match &agent.subject {
         SubjectKey::Agent { tenant, agent_id, .. } => (tenant.as_str(), agent_id.as_str()),
-        SubjectKey::Swarm { .. } | SubjectKey::Fleet { .. } | SubjectKey::Group { .. } | SubjectKey::Stop(_) => ("", ""),
+        _ => ("", ""),
     };
-    let mut steps: Vec<Value> =
-        session.history.ring_back().take(steps_max).map(|step| step_json(step, session.history.tool(step))).collect();
+    let steps = session.history.ring_back().take(steps_max).map(|found| step(found, session.history.tool(found)));
+    let mut steps: Vec<api::Step> = steps.collect();
     steps.reverse();
-    let streaks = &head.streaks;
-    json!({
-        "agent_id": agent_id,
-        "tenant": if tenant.is_empty() { Value::Null } else { tenant.into() },
-        "swarm_id": if head.swarm_id.is_empty() { Value::Null } else { (*head.swarm_id).into() },
-        "tree": head.tree.as_ref().map(|tree| tree_json(tree)),
-        "task": agent.task.to_string(),
-        "epoch": head.board.epoch,
-        "seq": head.board.seq,
-        "shadow_seq": head.shadow_seq,
-        "time": time(head.time),
-        "has_ended": head.has_ended,
-        "loops_total": head.loops_total,
-        "verdicts": in_force(&head.board.verdicts, now),
-        "episodes": head.episodes.iter().map(episode).collect::<Vec<_>>(),
-        "shadow_episodes": head.shadow_episodes.iter().map(episode).collect::<Vec<_>>(),
-        "streaks": {
-            "exact_repeat": streaks.exact.steps.count,
-            "near_repeat": streaks.near.steps.count,
-            "outcome_repeat": streaks.outcome.count,
-            "stagnation": streaks.matrix.stagnation.count,
-            "stuck": streaks.matrix.stuck.count,
-            "test_failures": streaks.tests.count,
-            "shell_failures": streaks.shell.count,
-            "text_turns": streaks.texts.turns,
-        },
-        "spent": spent(&streaks.spent),
-        "steps_kept": session.history.len(),
-        "steps": steps,
-    })
+    api::Agent {
+        agent_id: agent_id.to_owned(),
+        tenant: known(tenant),
+        swarm_id: known(&head.swarm_id),
+        tree: head.tree.as_deref().map(tree),
+        task: agent.task.to_string(),
+        epoch: head.board.epoch,
+        seq: head.board.seq,
+        shadow_seq: head.shadow_seq,
+        time: head.time.to_rfc3339(),
+        has_ended: head.has_ended,
+        loops_total: head.loops_total,
+        verdicts: in_force(&head.board.verdicts, now),
+        episodes: head.episodes.iter().map(episode).collect(),
+        shadow_episodes: head.shadow_episodes.iter().map(episode).collect(),
+        streaks: streaks(&head.streaks),
+        spent: spent(session),
+        steps_kept: session.history.len(),
+        steps,
+    }
+}
+
+/// A name; none where it is empty.
+fn known(name: &str) -> Option<String> {
+    Some(name.to_owned()).filter(|name| !name.is_empty())
 }
 
 /// The place of an agent among those that start each other.
-fn tree_json(tree: &Tree) -> Value {
-    let parent = Some(&*tree.parent).filter(|parent| !parent.is_empty());
-    json!({ "root_id": &*tree.name, "parent_id": parent, "depth": tree.depth, "spawns": tree.spawns })
+fn tree(tree: &Tree) -> api::Tree {
+    api::Tree { root_id: tree.name.to_string(), parent_id: known(&tree.parent), depth: tree.depth, spawns: tree.spawns }
 }
 
-/// What is counted where the policy has a budget; null elsewhere.
-fn spent(spent: &Spent) -> Value {
-    let is_counted = spent.calls > 0 || spent.tokens > 0;
-    let shown =
-        || json!({ "calls": spent.calls, "turns": spent.turns, "tokens": spent.tokens, "cost_micro_usd": spent.cost_micro_usd });
-    if is_counted { shown() } else { Value::Null }
+fn streaks(streaks: &Streaks) -> BTreeMap<String, u32> {
+    let lengths = [
+        ("exact_repeat", streaks.exact.steps.count),
+        ("near_repeat", streaks.near.steps.count),
+        ("outcome_repeat", streaks.outcome.count),
+        ("stagnation", streaks.matrix.stagnation.count),
+        ("stuck", streaks.matrix.stuck.count),
+        ("test_failures", streaks.tests.count),
+        ("shell_failures", streaks.shell.count),
+        ("text_turns", streaks.texts.turns),
+    ];
+    lengths.map(|(name, length)| (name.to_owned(), length)).into()
 }
 
-/// A budget that agents count in: what is used of each limit in the window of now.
-pub(crate) fn budget(view: &BudgetView) -> Value {
-    let part = |part: &Reached| {
-        json!({
-            "quantity": part.quantity.as_str(),
-            "used": part.used,
-            "limit": part.limit,
-            "share": (part.share() * 1_000.0).round() / 1_000.0,
-        })
+fn spent(session: &Session) -> api::Spent {
+    let reported = |used: u64| Some(used).filter(|used| *used > 0);
+    let used = session.head.used;
+    api::Spent { calls: session.history.next_sequence(), tokens: reported(used.tokens), cost_micro_usd: reported(used.micro_usd) }
+}
+
+/// A budget that agents count in.
+pub(crate) fn budget(view: &BudgetView) -> api::Budget {
+    let part = |part: &Reached| api::BudgetPart {
+        quantity: part.quantity.as_str().to_owned(),
+        used: part.used,
+        limit: part.limit,
+        share: (part.share() * 1_000.0).round() / 1_000.0,
     };
-    let blocks = view.verdicts.iter().any(|verdict| verdict.action == Action::Block);
-    json!({
-        "budget": view.name,
-        "per": view.per.as_str(),
-        "group": { "kind": view.whom.kind.as_str(), "name": view.whom.name },
-        "mode": view.mode.as_str(),
-        "blocks": blocks,
-        "parts": view.parts.iter().map(part).collect::<Vec<_>>(),
-    })
+    api::Budget {
+        budget: view.name.clone(),
+        per: view.per.as_str().to_owned(),
+        group: api::Group { kind: view.whom.kind.as_str().to_owned(), name: view.whom.name.clone() },
+        mode: view.mode.as_str().to_owned(),
+        blocks: view.verdicts.iter().any(|verdict| verdict.action == Action::Block),
+        parts: view.parts.iter().map(part).collect(),
+    }
 }
 
 /// A call that the agents of a swarm make.
-pub(crate) fn counter(view: &CounterView, now: EventTime) -> Value {
+pub(crate) fn counter(view: &CounterView, now: EventTime) -> api::Counter {
     let counter = &view.counter;
     let (calls, agents) = view.held;
-    json!({
-        "fingerprint": view.fingerprint,
-        "tool": counter.tool,
-        "task": view.task.to_string(),
-        "calls": calls,
-        "agents": agents,
-        "time": time(counter.time),
-        "verdicts": in_force(&counter.board.verdicts, now),
-    })
+    api::Counter {
+        fingerprint: view.fingerprint.clone(),
+        tool: counter.tool.clone(),
+        task: view.task.to_string(),
+        calls,
+        agents,
+        time: counter.time.to_rfc3339(),
+        verdicts: in_force(&counter.board.verdicts, now),
+    }
 }
 
-fn step_json(step: &Step, tool: &str) -> Value {
-    let flags: Vec<&str> = FLAGS.iter().filter(|(flag, _)| step.flags.contains(*flag)).map(|(_, name)| *name).collect();
-    let fired: Vec<&str> =
-        Detector::ALL.iter().filter(|detector| step.has_fired(**detector)).map(|detector| detector.as_str()).collect();
-    json!({
-        "sequence": step.sequence,
-        "event_id": &*step.event_id,
-        "time": time(step.time),
-        "turn": step.turn.checked_sub(1),
-        "tool": tool,
-        "call": step.call.to_string(),
-        "fingerprint": some128(step.fingerprint),
-        "outcome": some64(step.outcome),
-        "error": some64(step.error),
-        "flags": flags,
-        "fired": fired,
-    })
+fn step(step: &Step, tool: &str) -> api::Step {
+    let flags = FLAGS.iter().filter(|(flag, _)| step.flags.contains(*flag));
+    let fired = Detector::ALL.iter().filter(|detector| step.has_fired(**detector));
+    let hash = |hash: Hash64| (hash != Hash64::default()).then(|| hash.to_string());
+    api::Step {
+        sequence: step.sequence,
+        event_id: step.event_id.to_string(),
+        time: step.time.to_rfc3339(),
+        turn: step.turn.checked_sub(1),
+        tool: tool.to_owned(),
+        call: step.call.to_string(),
+        fingerprint: (step.fingerprint != Hash128::default()).then(|| step.fingerprint.to_string()),
+        outcome: hash(step.outcome),
+        error: hash(step.error),
+        flags: flags.map(|(_, name)| (*name).to_owned()).collect(),
+        fired: fired.map(|detector| detector.as_str().to_owned()).collect(),
+    }
 }
 
 /// A verdict goes with a timer of its partition, whose clock lags behind: until then the state still has what is over.
-fn in_force(verdicts: &[Verdict], now: EventTime) -> Vec<Value> {
+fn in_force(verdicts: &[Verdict], now: EventTime) -> Vec<api::Verdict> {
     verdicts.iter().filter(|verdict| verdict.expires_at > now).map(verdict).collect()
 }
 
-fn verdict(verdict: &Verdict) -> Value {
-    json!({
-        "command_id": loopwarden_core::identity::base32(&verdict.command_id.0),
-        "action": verdict.action.as_str(),
-        "level": verdict.level,
-        "code": verdict.by.as_str(),
-        "message": verdict.message,
-        "tool": verdict.scope.tool,
-        "fingerprint": verdict.scope.fingerprint.as_ref().map(|(hash, _)| hash.to_string()),
-        "issued_at": time(verdict.issued_at),
-        "expires_at": time(verdict.expires_at),
-    })
+fn verdict(verdict: &Verdict) -> api::Verdict {
+    api::Verdict {
+        action: verdict.action.as_str().to_owned(),
+        code: verdict.by.as_str().to_owned(),
+        command_id: base32(&verdict.command_id.0),
+        expires_at: verdict.expires_at.to_rfc3339(),
+        fingerprint: verdict.scope.fingerprint.as_ref().map(|(hash, _)| hash.to_string()),
+        issued_at: verdict.issued_at.to_rfc3339(),
+        level: verdict.level,
+        message: verdict.message.clone(),
+        tool: verdict.scope.tool.clone(),
+    }
 }
 
-fn episode(episode: &Episode) -> Value {
-    json!({
-        "id": loopwarden_core::identity::base32(&episode.id.0),
-        "code": episode.detector.as_str(),
-        "count": episode.count,
-        "level": episode.level,
-        "nudges": episode.nudges,
-        "hits": episode.hits_since_nudge,
-        "last_seen": episode.last_seen,
-        "block_until": episode.block_until.map(time),
-    })
-}
-
-fn time(time: EventTime) -> Value {
-    time.to_rfc3339().into()
-}
-
-fn some128(hash: Hash128) -> Value {
-    if hash == Hash128::default() { Value::Null } else { hash.to_string().into() }
-}
-
-fn some64(hash: Hash64) -> Value {
-    if hash == Hash64::default() { Value::Null } else { hash.to_string().into() }
+fn episode(episode: &Episode) -> api::Episode {
+    api::Episode {
+        block_until: episode.block_until.map(EventTime::to_rfc3339),
+        code: episode.detector.as_str().to_owned(),
+        count: episode.count,
+        hits: episode.hits_since_nudge,
+        id: base32(&episode.id.0),
+        last_seen: episode.last_seen,
+        level: episode.level,
+        nudges: episode.nudges,
+    }
 }

@@ -6,6 +6,7 @@ use loopwarden_core::{event::EventTime, whom::Whom};
 use loopwarden_lane::{AgentView, BudgetView, CounterView, Listed, Listing, Matching, Numbered, Standing, TaskView};
 use serde_json::Value;
 
+use crate::operate::api::Overview;
 use crate::{http::backlog::Backlog, http::listener::metrics::Answered, telemetry::guard::GuardReport};
 
 /// The process, as the listener sees it. Methods may block for a second or two: they are called on threads of their own.
@@ -26,7 +27,7 @@ pub trait ProcessStatus: Send + Sync + 'static {
     /// The policy in force, with the origin of each value.
     fn policy(&self) -> Value;
     /// What the live page shows in numbers.
-    fn overview(&self) -> Value;
+    fn overview(&self) -> Overview;
     /// The log filter in force.
     fn log_filter(&self) -> String;
     /// Puts another log filter in force, until the process ends.

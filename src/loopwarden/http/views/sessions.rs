@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use axum::{Extension, http::StatusCode, response::Response};
-use loopwarden_core::engine::{Action, SubjectKey};
-use loopwarden_core::{event::EventTime, whom::Whom};
-use loopwarden_lane::{Listing, SessionOrder, SessionRow, SessionState};
-use serde_json::{Value, json};
+use loopwarden_core::event::EventTime;
+use loopwarden_lane::{Listing, SessionOrder, SessionState};
 
 use crate::http::views::query::{Pairs, Parameters};
 use crate::{
     clock, http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
-    http::shared::Process,
+    http::shared::Process, operate::listed::listed,
 };
 
 /// Rows where a request asks for no other number, and the most it may ask for.
@@ -29,13 +27,7 @@ pub(crate) async fn get(
     let (rows_max, status) = (listing.rows_max as u64, Arc::clone(&process.status));
     let found = answer::blocking(&process.asks, move || status.sessions(listing)).await?;
     let found = found.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
-    let rows: Vec<Value> = found.rows.iter().map(row).collect();
-    Ok(answer::ok(&json!({
-        "sessions": rows,
-        "found": found.found,
-        "looked_at": found.looked_at,
-        "more": found.found > rows_max || !found.next.is_empty() || found.is_partial,
-    })))
+    Ok(answer::ok(&listed(&found, rows_max)))
 }
 
 fn asked(who: &Principal, pairs: &[(String, String)]) -> Result<Listing, Refusal> {
@@ -69,42 +61,4 @@ fn word<T: Copy + Default>(name: &str, given: Option<&str>, known: &[(&str, T)])
     let found = known.iter().find(|(word, _)| *word == given).map(|(_, what)| *what);
     let words = || known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
     found.ok_or_else(|| format!("{name} is one of {}", words()))
-}
-
-fn row(row: &SessionRow) -> Value {
-    let SubjectKey::Agent { tenant, session_id, agent_id } = &row.subject else { return Value::Null };
-    let name = |text: &str| if text.is_empty() { Value::Null } else { Value::from(text) };
-    json!({
-        "session_id": session_id,
-        "agent_id": agent_id,
-        "tenant": name(tenant),
-        "swarm_id": name(&row.swarm_id),
-        "calls": row.calls,
-        "tokens": row.tokens,
-        "cost_micro_usd": row.cost_micro_usd,
-        "state": state(row),
-        "code": row.verdict.map(|(_, detector)| detector.as_str()),
-        "loops_since": row.loops_since.map(EventTime::to_rfc3339),
-        "seen": row.seen.to_rfc3339(),
-        "stop": row.stop.as_ref().map(stop),
-    })
-}
-
-/// In a word: what an operator did outweighs what a detector found.
-fn state(row: &SessionRow) -> &'static str {
-    match row.verdict {
-        _ if row.stop.is_some() => "stopped",
-        Some((Action::Block, _)) => "blocked",
-        Some(_) => "nudged",
-        None if row.has_ended => "ended",
-        None => "running",
-    }
-}
-
-/// Whom a stop names, as `/v1/stops` has it: what a release is to name.
-fn stop(whom: &Whom) -> Value {
-    let named = whom.kind.field().map(|field| (field, &*whom.name));
-    let known = named.into_iter().chain([("tenant", &*whom.tenant)]).filter(|(_, value)| !value.is_empty());
-    let fields = [("scope", whom.kind.as_str())].into_iter().chain(known);
-    fields.map(|(field, value)| (field.to_owned(), Value::from(value))).collect()
 }

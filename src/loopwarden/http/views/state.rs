@@ -9,12 +9,12 @@ use loopwarden_core::event::EventTime;
 use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_lane::{AgentView, Standing};
 use loopwarden_log::embedded::StateRow;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::http::shared::{Embedded, Process};
 use crate::http::views::query::{Pairs, Parameters};
 use crate::http::views::{json as view, query};
-use crate::{clock, limits};
+use crate::{clock, limits, operate::api};
 use crate::{http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal};
 
 /// Wait for the sync that covers what was read.
@@ -159,9 +159,9 @@ pub(crate) async fn session(
     let (status, agents) = (Arc::clone(&process.status), Arc::new(agents));
     let spenders = Arc::clone(&agents);
     let budgets = answer::blocking(&process.asks, move || status.budgets(&spenders, now)).await?.unwrap_or_default();
-    let budgets: Vec<Value> = budgets.iter().map(view::budget).collect();
-    let agents: Vec<Value> = agents.iter().map(|agent| view::agent(agent, steps, now)).collect();
-    Ok(answer::ok(&json!({ "session_id": id, "agents": agents, "stops": held, "budgets": budgets })))
+    let budgets = budgets.iter().map(view::budget).collect();
+    let agents = agents.iter().map(|agent| view::agent(agent, steps, now)).collect();
+    Ok(answer::ok(&api::Session { session_id: id, agents, stops: held, budgets }))
 }
 
 /// Whether a stop binds any of the agents.
@@ -194,13 +194,15 @@ pub(crate) async fn swarm(
         return Err(answer::error(StatusCode::NOT_FOUND, "no_such_swarm", format!("{message}{of}")).into());
     }
     let now = EventTime(clock::now_ms());
-    let counters: Vec<Value> = counters.iter().map(|counter| view::counter(counter, now)).collect();
-    let active: Vec<Value> = rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();
-    Ok(answer::ok(&json!({ "swarm_id": id, "counters": counters, "active": active, "more": more })))
+    let counters = counters.iter().map(|counter| view::counter(counter, now)).collect();
+    let active = rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();
+    Ok(answer::ok(&api::Swarm { swarm_id: id, counters, active, more }))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const ROW: &str = r#"{"v":1,"status":"blocked","expires_at":"2026-01-01T00:10:00Z","active":[{"action":"nudge","expires_at":"2026-01-01T00:10:00Z"},{"action":"block","expires_at":"2026-01-01T00:01:00Z"}]}"#;

@@ -8,7 +8,7 @@ const TRIAL_COLUMNS = [
 function showBill(bill) {
   $("bill-card").hidden = !bill.in_loops.calls;
   if ($("bill-card").hidden) return;
-  const dollars = value => value === null ? "unknown" : "$" + value.toFixed(2);
+  const dollars = value => value === null ? "no cost reported" : "$" + value.toFixed(2);
   const { in_loops: loops, all } = bill;
   showPairs("bill", [
     ["calls and texts in loops", number(loops.calls)], ["tokens in loops", number(loops.tokens)], ["tokens in all", number(all.tokens)],

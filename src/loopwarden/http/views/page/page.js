@@ -89,15 +89,16 @@ function list(id, rows, render) {
 const stands = dated => Date.parse(dated.expires_at) > Date.now() + aheadMs;
 // A block outweighs what was said since.
 function gravest(verdicts) { return verdicts.findLast(verdict => verdict.action === "block") || verdicts[verdicts.length - 1]; }
-// Agents, swarms and calls of the fleet that loop, one row each: what is in force, and of what binds nobody what was said last.
+// Swarms, groups and calls of the fleet, one row each: what is in force, and of what binds nobody what was said last. What agents do the process says.
 function looping(now) {
   const subjects = new Map();
   const add = (of, verdicts, until) => {
-    const key = JSON.stringify([of.tenant, of.session_id, of.swarm_id, of.agent_id, of.fingerprint, of.group]);
+    const key = JSON.stringify([of.tenant, of.swarm_id, of.agent_id, of.fingerprint, of.group]);
     if (subjects.has(key)) return;
     subjects.set(key, { of, verdict: gravest(verdicts), loops: new Set(verdicts.map(verdict => verdict.episode)).size, until });
   };
-  for (const row of (now.active || []).filter(row => row.subject.kind !== "stop" && stands(row))) add(row.subject, row.active, row.expires_at);
+  const isOfMany = row => !row.subject.session_id && row.subject.kind !== "stop";
+  for (const row of (now.active || []).filter(row => isOfMany(row) && stands(row))) add(row.subject, row.active, row.expires_at);
   // Where the store has said what is in force, a live command adds nothing: it may have been taken back.
   const others = [...newest.values()].filter(command => stands(command) && (!now.active || command.mode !== "live"));
   for (const [subject, commands] of Map.groupBy(others, command => JSON.stringify(subjectOf(command)))) {
@@ -150,12 +151,13 @@ function showStops() {
 }
 let latest = null;
 function showLoops() {
-  const now = latest, rows = looping(now);
+  const now = latest, agents = (now.agents || {}).sessions || [], rows = [...agents, ...looping(now)];
   if (rows.length) {
-    list("loops", [...rows.slice(0, LOOPS_MAX), ...(now.active_more ? ["More are in force than this page is told of."] : [])], loopRow);
+    const isMore = now.active_more || now.agents?.more;
+    list("loops", [...rows.slice(0, LOOPS_MAX), ...(isMore ? ["More loop than this page is told of."] : [])], row => row.state ? agentRow(row) : loopRow(row));
     return;
   }
-  list("loops", [isCaughtUp(now) ? "No agent loops just now." : WAITING]);
+  list("loops", [now.agents && isRestored(now) ? "No agent loops just now." : WAITING]);
 }
 // A command says whom it binds; what the store holds is as the process.
 function bindsNobody(said) { return (said.mode || latest?.mode) !== "live"; }
@@ -169,6 +171,13 @@ function nameOf(of) {
   const agent = of.agent_id && of.agent_id !== "main" ? " / " + of.agent_id : "";
   return make("code", null, (of.session_id || of.swarm_id || of.stopped || (of.group && (of.group.name || of.group.kind)) || "fleet") + agent);
 }
+function agentRow(agent) {
+  const { state, code, loops_since, cost_micro_usd } = agent;
+  return row(agent, state.startsWith("would_"),
+    make("span", { class: "top" },
+      make("span", { class: "word " + markOf(state) }, wordsOf(state)), nameOf(agent), make("time", null, "since " + clock(loops_since))),
+    make("span", { class: "quiet" }, [code, cost_micro_usd && dollars(cost_micro_usd)].filter(Boolean).join(", ")));
+}
 function loopRow({ of, verdict, loops, until }) {
   const isShadow = bindsNobody(verdict), status = verdict.action === "block" ? "blocked" : "nudged";
   const what = [verdict.code, verdict.scope && verdict.scope.tool, loops > 1 && loops + " loops"];
@@ -179,7 +188,7 @@ function loopRow({ of, verdict, loops, until }) {
     make("span", { class: "quiet" }, what.filter(Boolean).join(", ")));
 }
 
-// Last command of each loop, and the last commands, oldest first.
+// Last command of each loop of many, and the last commands, oldest first.
 const newest = new Map(), heard = new Map();
 const ACTS = ["stop", "release", "reset", "answer"];
 const isAct = command => ACTS.includes((command.reason || {}).code);
@@ -196,7 +205,7 @@ function commandRow(command) {
 function note(command) {
   const loop = command.episode || command.id;
   newest.delete(loop);
-  if (command.action !== "unblock") newest.set(loop, command);
+  if (command.action !== "unblock" && !command.session_id) newest.set(loop, command);
   if (newest.size > LOOPS_MAX) newest.delete(newest.keys().next().value);
   heard.set(command.id || loop + command.issued_at, command);
   if (heard.size > FEED_MAX) heard.delete(heard.keys().next().value);
@@ -214,11 +223,10 @@ function showFeed() {
 // Of a feed of days, the page shows the last. Before it has those there were when it came, an empty list says nothing.
 const WAITING = "Waiting for what is known.", UNREAD = "Commands need a token with the role reader, too.";
 let source = null, feedAt = 0, feedEnd = 0;
+// A task that is not restored yet does not say what it holds.
+const isRestored = ({ tasks: { all, running, poisoned } }) => all > 0 && running + poisoned >= all;
 function isCaughtUp(now) {
-  // A task that is not restored yet does not say what it holds.
-  const { all, running, poisoned } = now.tasks;
-  if (!all || running + poisoned < all) return false;
-  return now.is_embedded && now.may_read ? source !== null && feedAt >= feedEnd : now.active !== null;
+  return isRestored(now) && (now.is_embedded && now.may_read ? source !== null && feedAt >= feedEnd : now.active !== null);
 }
 function follow() {
   feedEnd = latest.commands_end || 0;

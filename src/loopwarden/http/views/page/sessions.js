@@ -2,12 +2,14 @@
 const SESSIONS_SHOWN = 50, CHEAP_MAX = 5000, LIST_EVERY_MS = 10000;
 let listedAt = 0, looksAt = 0;
 const dollars = micro => micro ? "$" + (micro / 1e6).toLocaleString("en", { maximumFractionDigits: micro < 1e6 ? 4 : 2 }) : "–";
+// What is only meant so has the colour of what it would be.
+const markOf = state => ({ stopped: "block", blocked: "block", would_block: "block", nudged: "nudge", would_nudge: "nudge", looping: "nudge" })[state] || "quiet";
+const wordsOf = state => ({ would_nudge: "would be nudged", would_block: "would be blocked" })[state] || state;
 function sessionRow(row) {
   const open = make("button", { type: "button", class: "name", on: { click: () => choose("sessions", row.session_id, row.tenant || "") } }, row.session_id);
-  const mark = { stopped: "block", blocked: "block", nudged: "nudge" }[row.state] || "quiet";
   const cell = (content, kind) => make("td", { class: kind }, content);
   return make("tr", null, cell(open), cell(row.agent_id), cell(row.tenant || "–", row.tenant ? "" : "quiet"), cell(number(row.calls), "number"),
-    cell(dollars(row.cost_micro_usd), "number"), cell(row.state, "word " + mark), cell(row.code || "–", row.code ? "" : "quiet"),
+    cell(dollars(row.cost_micro_usd), "number"), cell(wordsOf(row.state), "word " + markOf(row.state)), cell(row.code || "–", row.code ? "" : "quiet"),
     cell(row.loops_since ? clock(row.loops_since) : "–", row.loops_since ? "" : "quiet"), latest.may_act ? cell(sessionButton(row)) : null);
 }
 // Whoever stops says why: the card below asks for it. What is released is named as it was stopped.
@@ -37,7 +39,7 @@ async function showSessions(isDue) {
     $("sessions").replaceChildren(head, ...found.sessions.map(sessionRow));
     note((found.sessions.length < found.found ? "The first " + found.sessions.length + " of " : "") + number(found.found) + " agents, "
       + number(found.looked_at) + " looked at" + (found.more && found.sessions.length === found.found ? "; there may be others" : "") + ", at "
-      + clock(new Date(now + aheadMs).toISOString()) + "." + (looksAt > CHEAP_MAX ? " List looks again." : ""));
+      + clock(new Date(now + aheadMs).toISOString()) + "." + (found.sessions.some(row => row.cost_micro_usd) ? "" : " No cost reported.") + (looksAt > CHEAP_MAX ? " List looks again." : ""));
   } catch (error) {
     note(error.message);
   }
