@@ -7,9 +7,7 @@ use crate::detect::swarm_repeat::{COUNTED, Counted};
 use crate::detect::text::{CommandText, TextContext};
 use crate::detect::{detector::Detector, steps::history::History, weights::evidence::Marks, weights::news};
 use crate::event::EventTime;
-use crate::setting::{
-    BlockScope, Kind, MODE, Mode, Needs, SharedSettings, Table, ToolPolicy, count, kinds, millis, one_of, settings,
-};
+use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, Table, ToolPolicy, count, kinds, millis, one_of, settings};
 
 settings! {
     pub struct Settings {
