@@ -10,7 +10,7 @@ use loopwarden_state::RocksStore;
 use crate::embedded::shared::{Committed, Durable, EmbeddedOptions, Extent, Shared, Written};
 use crate::embedded::{layout, sync};
 use crate::{LogError, Partitions};
-use crate::{embedded::layout::Feed, embedded::scan::fatal};
+use crate::{embedded::scan::fatal, embedded::shared::Feed};
 
 /// A handle on the embedded log of this process; clones share it. It closes with the last handle: everything written is synced.
 #[derive(Clone)]

@@ -9,8 +9,8 @@ use crate::embedded::scan::{corrupt, scan};
 use crate::embedded::shared::{Committed, Extent, Writer};
 use crate::{Changelog, CommitOutcome, Destination, Flow, InputEnd, Log, LogError, LogEvent, Output};
 use crate::{
-    embedded::append::put_event, embedded::broker::EmbeddedBroker, embedded::layout, embedded::layout::Feed,
-    embedded::record::Stored,
+    embedded::append::put_event, embedded::broker::EmbeddedBroker, embedded::layout, embedded::record::Stored,
+    embedded::shared::Feed,
 };
 
 #[derive(Debug, Clone, Copy)]

@@ -18,20 +18,7 @@ use loopwarden_state::{Area, RocksBatch, RocksStore, task_of, task_prefix};
 
 use crate::LogError;
 use crate::embedded::scan::{corrupt, fatal, scan};
-use crate::embedded::shared::{Extent, Writer};
-
-/// Outputs that readers follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Feed {
-    Commands = 1,
-    DeadLetters = 2,
-}
-
-impl Feed {
-    /// Every feed.
-    pub const ALL: [Self; 2] = [Self::Commands, Self::DeadLetters];
-}
+use crate::embedded::shared::{Extent, Feed, Writer};
 
 const LAYOUT: &[u8] = b"layout";
 const LAYOUT_VERSION: u8 = 1;

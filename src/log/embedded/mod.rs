@@ -27,9 +27,9 @@ mod sync;
 pub use append::Append;
 pub use broker::{Awaiting, EmbeddedBroker};
 pub use lane::EmbeddedLog;
-pub use layout::Feed;
 pub use reader::{EmbeddedEvent, EmbeddedOutput, EmbeddedReader, StateRow};
 pub use retention::Retention;
+pub use shared::Feed;
 pub use shared::{Committed, EmbeddedOptions, Written};
 
 /// Header of a tick record: a record without key and value that only says how late it is (rule I3).

@@ -8,7 +8,7 @@ use loopwarden_state::Area;
 
 use crate::embedded::scan::{corrupt, scan};
 use crate::{
-    LogError, embedded::broker::EmbeddedBroker, embedded::layout, embedded::layout::Feed, embedded::record::Stored,
+    LogError, embedded::broker::EmbeddedBroker, embedded::layout, embedded::record::Stored, embedded::shared::Feed,
     embedded::shared::Written,
 };
 

@@ -8,8 +8,8 @@ use loopwarden_state::Area;
 use crate::embedded::scan::{corrupt, fatal, scan};
 use crate::{LogError, SteadyClock};
 use crate::{
-    embedded::broker::EmbeddedBroker, embedded::layout, embedded::layout::Feed, embedded::record::Stored,
-    embedded::shared::Extent,
+    embedded::broker::EmbeddedBroker, embedded::layout, embedded::record::Stored, embedded::shared::Extent,
+    embedded::shared::Feed,
 };
 
 /// Records looked at per partition or feed and call. The rest waits for the next call.

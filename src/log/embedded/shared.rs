@@ -7,8 +7,20 @@ use loopwarden_core::event::{NextOffset, TaskId};
 use loopwarden_core::limits;
 use loopwarden_state::RocksStore;
 
-use crate::embedded::layout::Feed;
 use crate::{InputNames, LogError};
+
+/// Outputs that readers follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Feed {
+    Commands = 1,
+    DeadLetters = 2,
+}
+
+impl Feed {
+    /// Every feed.
+    pub const ALL: [Self; 2] = [Self::Commands, Self::DeadLetters];
+}
 
 /// How the embedded log behaves.
 #[derive(Debug, Clone)]

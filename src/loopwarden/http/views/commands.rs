@@ -92,6 +92,7 @@ impl Wanted {
                 "all" => return true,
                 // Which agents these bind is not known here: who follows one session hears of them.
                 "fleet" | "agent" | "group" => return is_of_tenant,
+                "swarm" if session_id.is_some() => return is_of_tenant,
                 _ => {}
             }
         }
