@@ -38,7 +38,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("rocksdb", &["src/state/rocks"]),
     // The client panics on a header whose name is no UTF-8; only its reader of headers may catch that.
     ("catch_unwind", &["src/lane/task/poison.rs", "src/kafka/client/message.rs"]),
-    // Calls into librdkafka that rdkafka does not wrap. The lints of the workspace deny it, and nobody else lifts that.
+    // One call into librdkafka. The lints of the workspace deny it, and nobody else lifts that.
     ("unsafe_code", &["src/kafka/client/native.rs"]),
     ("tokio", &["src/lane/thread/supervise.rs", "src/loopwarden/http", "src/loopwarden/signals.rs", "src/mcp_http"]),
     // The other clock comes with RocksDB.

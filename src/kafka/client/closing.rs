@@ -1,16 +1,14 @@
 //! How clients end: within a time, whatever they wait for.
 //!
-//! Who drops a client of librdkafka waits for its threads, its group, its resolver, without a time. A member of a group is asked besides to
-//! answer rebalances, and each answer waits, without a time too, for a group handle that may have ended by then (2.12.1): a lane that closed
-//! while it was being assigned stood still for ever. So the events of a member are cut off before it closes: it has none to answer. And the
-//! end of each client, whatever it is, takes place on a thread of its own, which is waited for as long as [`limits::CLOSE_WAIT`].
+//! Who drops a client of librdkafka waits for its threads, its group, its resolver, without a time: a lane that closed while it was being
+//! assigned stood still for ever. So the end of each client, whatever it is, takes place on a thread of its own, which is waited for as long as
+//! [`limits::CLOSE_WAIT`]; and a member pays what it owes to its group before ([`crate::member::rebalance`]).
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::{ops::Deref, sync::Arc, thread, time::Duration};
 
 use loopwarden_core::limits;
 use loopwarden_log::LogError;
-use rdkafka::TopicPartitionList;
 use rdkafka::admin::AdminClient;
 use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext};
@@ -18,7 +16,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, ProducerContext, ThreadedProducer};
 
 use crate::client::context::{ConsumerSide, PlainContext};
-use crate::client::{fate, native};
+use crate::client::fate;
 
 /// What a client does before it ends.
 pub(crate) trait Close: Send + Sync + 'static {
@@ -32,17 +30,8 @@ impl<C: ClientContext + 'static> Close for AdminClient<C> {}
 impl Close for BaseConsumer<PlainContext> {}
 
 impl Close for BaseConsumer<ConsumerSide> {
-    /// From here on the client answers its rebalances by itself. The one that waits for the lane is answered with nothing, whatever it is
-    /// about; where none waits, nothing changes.
     fn prepare(&self) {
-        self.context().rebalances.close();
-        native::cut_off(self.client());
-        let nothing = TopicPartitionList::new();
-        for answered in [self.incremental_assign(&nothing), self.incremental_unassign(&nothing)] {
-            if let Err(error) = answered {
-                tracing::debug!(%error, "a rebalance was answered in vain");
-            }
-        }
+        self.context().rebalances.close(self);
     }
 }
 

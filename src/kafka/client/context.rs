@@ -180,9 +180,7 @@ impl ClientContext for ConsumerSide {
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
-        // One that closes gives back what it was never assigned, and calls that an error.
-        let is_expected = facility == "REBALANCE" && self.rebalances.is_closing();
-        forward(if is_expected { RDKafkaLogLevel::Debug } else { level }, facility, line);
+        forward(level, facility, line);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {

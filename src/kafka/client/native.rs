@@ -1,5 +1,4 @@
-//! What rdkafka does not wrap: handing a token to a client whose events nobody polls, and cutting a member's events off before it closes. The
-//! only unsafe code of the workspace.
+//! What rdkafka does not wrap: handing a token to a client whose events nobody polls. The only unsafe code of the workspace.
 //!
 //! An admin client of rdkafka 0.39 polls the answers to its own requests alone, so that librdkafka's question for a token, an event of the main
 //! queue, never reaches it. A reader is polled only while it reads.
@@ -7,11 +6,7 @@
 use std::ffi::{CStr, CString};
 use std::ptr;
 
-use rdkafka::bindings::{
-    rd_kafka_oauthbearer_set_token, rd_kafka_queue_destroy, rd_kafka_queue_forward, rd_kafka_queue_get_consumer,
-    rd_kafka_queue_new,
-};
-use rdkafka::{ClientContext, client::Client, types::RDKafkaRespErr};
+use rdkafka::{ClientContext, bindings::rd_kafka_oauthbearer_set_token, client::Client, types::RDKafkaRespErr};
 
 /// Longest text of an error. Bytes.
 const ERROR_BYTES: usize = 512;
@@ -48,22 +43,4 @@ pub(crate) fn set_token<C: ClientContext>(
         return Ok(());
     }
     Err(CStr::from_bytes_until_nul(&error).map_or_else(|_| format!("{code:?}"), |text| text.to_string_lossy().into_owned()))
-}
-
-/// Has the events of a member go nowhere from now on: those that wait are thrown away, and what the client would ask the lane in others it
-/// decides by itself. Nothing is read any more.
-pub(crate) fn cut_off<C: ClientContext>(client: &Client<C>) {
-    // SAFETY: the client lives as long as the borrow, and both queues are given back before it ends; the forwarding holds `nowhere` for as
-    // long as it lasts. A queue that its maker destroys is disabled: what is put there is refused.
-    #[expect(unsafe_code, reason = "queues that rdkafka does not hand out, see the top of the file")]
-    unsafe {
-        let events = rd_kafka_queue_get_consumer(client.native_ptr());
-        if events.is_null() {
-            return;
-        }
-        let nowhere = rd_kafka_queue_new(client.native_ptr());
-        rd_kafka_queue_forward(events, nowhere);
-        rd_kafka_queue_destroy(nowhere);
-        rd_kafka_queue_destroy(events);
-    }
 }

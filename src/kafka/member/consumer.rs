@@ -12,7 +12,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Message, Offset, TopicPartitionList};
 
-use crate::client::closing::{Bounded, Close as _};
+use crate::client::closing::Bounded;
 use crate::client::context::{ConsumerSide, Extent};
 use crate::client::message::{hand_over, weight};
 use crate::client::settings::{GroupProtocol, KafkaOptions};
@@ -228,6 +228,7 @@ impl LaneConsumer {
                 .collect();
             if tasks.is_empty() {
                 change.answer(&self.consumer);
+                self.consumer.context().rebalances.paid();
                 continue;
             }
             return Some(match change.kind {
@@ -279,6 +280,7 @@ impl LaneConsumer {
         let place = if is_paused(&list) { Offset::Offset(0) } else { Offset::Beginning };
         list.set_all_offsets(place).map_err(|error| fate::of(&error, "assigning"))?;
         self.consumer.incremental_assign(&list).map_err(|error| self.failed(&error, "assigning"))?;
+        self.consumer.context().rebalances.paid();
         self.consumer.pause(&list).map_err(|error| self.failed(&error, "pausing"))?;
         self.tasks.extend(tasks.iter().map(|task| (*task, None)));
         Ok(())
@@ -397,7 +399,10 @@ impl LaneConsumer {
             return Ok(());
         }
         match self.consumer.incremental_unassign(&self.list(held)) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.consumer.context().rebalances.paid();
+                Ok(())
+            }
             // The client has unassigned everything by itself then.
             Err(_) if self.fatal().is_some() => Ok(()),
             Err(error) => Err(self.failed(&error, "unassigning")),
@@ -437,11 +442,11 @@ impl LaneConsumer {
 
     /// Leaves the group, static member or not; gives up waiting after a while, then the session's timeout does it.
     pub(crate) fn leave(&self) {
-        self.consumer.prepare();
+        self.consumer.context().rebalances.leave(&self.consumer);
         self.consumer.unsubscribe();
         let deadline = Deadline::after(limits::LEAVE_WAIT);
         while self.consumer.assignment().is_ok_and(|left| left.count() > 0) && !deadline.is_over() {
-            thread::park_timeout(LEFT_AGAIN);
+            drop(self.consumer.poll(LEFT_AGAIN));
         }
     }
 }
