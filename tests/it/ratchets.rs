@@ -25,7 +25,7 @@ const LINES: [(&str, usize); 16] = [
     ("mcp", 1_136),
     ("mcp_http", 462),
     ("settings", 3_517),
-    ("sources", 7_830),
+    ("sources", 7_835),
     ("state", 3_690),
     ("token", 884),
     ("webhook", 1_696),
@@ -36,15 +36,15 @@ const FILES_MAX: usize = 20;
 /// Words of the house that the field has terms for: message, output, delivered, text.
 const DIALECT: [&str; 6] = ["told", "tell", "tells", "said", "say", "says"];
 /// How often they stand in code, comments and names.
-const DIALECT_MAX: usize = 1_562;
+const DIALECT_MAX: usize = 1_508;
 /// Doc comments of at most four words: they repeat the name below them.
-const SHORT_DOCS_MAX: usize = 827;
+const SHORT_DOCS_MAX: usize = 832;
 /// Parameters that are tuples: structs without a name.
 const TUPLE_PARAMETERS_MAX: usize = 74;
 /// Names of types that stand in three files or more.
-const COMMON_NAMES_MAX: usize = 58;
+const COMMON_NAMES_MAX: usize = 62;
 /// Functions that fill more than a screen.
-const LONG_FUNCTIONS_MAX: usize = 8;
+const LONG_FUNCTIONS_MAX: usize = 5;
 /// A function beyond it is long. Lines, its head and its braces among them.
 const FUNCTION_LINES: usize = 60;
 /// Files below [`FILE_LINES`]: crumbs, each with a head and imports of its own.

@@ -2,7 +2,8 @@
 
 use crate::engine::deciding::episode::Episode;
 use crate::engine::{publishing::command::Action, session::Head};
-use crate::{event::EventTime, policy::Detector};
+use crate::event::EventTime;
+use crate::policy::Detector;
 
 /// The state of an agent. Of several that apply, the last one in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
