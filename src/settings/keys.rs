@@ -32,12 +32,13 @@ pub fn keys() -> Result<Vec<Key>, Diagnostics> {
     for [path, text] in schema::OF_LAYER.map(|of| of.map(str::to_owned)) {
         keys.push(Key { path, file: "a policy", text, range: String::new(), default: None });
     }
-    of_policy(&layers::shape()?, "", &schema::texts(), &mut keys);
+    of_policy(&layers::shape()?, "", &schema::texts(), "", &mut keys);
     of_configuration(&settings(), "", &mut keys);
     Ok(keys)
 }
 
-fn of_policy(shape: &Table, table: &str, texts: &schema::Texts, keys: &mut Vec<Key>) {
+/// `row` is the text of the row that the table is written in, if it is one of a row.
+fn of_policy(shape: &Table, table: &str, texts: &schema::Texts, row: &str, keys: &mut Vec<Key>) {
     for (name, node) in shape {
         let path = join(table, name);
         // Of a list of tables the first entry has every key.
@@ -46,11 +47,13 @@ fn of_policy(shape: &Table, table: &str, texts: &schema::Texts, keys: &mut Vec<K
             _ => node,
         };
         match value {
-            Node { value: Value::Table(inner), .. } => of_policy(inner, &path, texts, keys),
+            Node { value: Value::Table(inner), .. } => {
+                of_policy(inner, &path, texts, described(table, name).map_or("", |setting| setting.text), keys);
+            }
             Node { value, .. } => {
                 let setting = described(table, name);
                 let text = setting.map(|setting| setting.text).filter(|text| !text.is_empty());
-                let text = text.or_else(|| texts.get(&path).map(String::as_str)).unwrap_or_default().to_owned();
+                let text = text.or_else(|| texts.get(&path).map(String::as_str)).unwrap_or(row).to_owned();
                 let range = setting.map(|setting| (setting.range)()).unwrap_or_default();
                 keys.push(Key { path, file: "a policy", text, range, default: Some(value_to_toml(value).to_string()) });
             }
