@@ -98,7 +98,9 @@ fn comments(text: &str) -> Texts {
             name.trim_start_matches('[').split(']').next().unwrap_or_default().clone_into(&mut table);
             continue;
         }
-        let is_key = |key: &&str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let is_key = |key: &&str| {
+            !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+        };
         if let Some((key, rest)) = line.split_once(" = ").filter(|(key, _)| is_key(key)) {
             let text = rest.split_once(" # ").map_or(above, |(_, text)| text.trim());
             // Of several tables of an array the first documents all.
