@@ -61,7 +61,7 @@ fn an_answer_by_a_link_or_over_http_is_an_event_of_the_topic() {
     fs::write(scratch.0.join("secret"), "0123456789abcdef0123456789abcdef").expect("a secret");
     let slack = Receiver::start(|_, _| TAKES);
     let tables = format!(
-        "[http]\npublic_url = \"{PUBLIC}\"\nlink_secret_file = \"secret\"\n[[webhook]]\nname = \"chat\"\n\
+        "mode = \"live\"\n[http]\npublic_url = \"{PUBLIC}\"\nlink_secret_file = \"secret\"\n[[webhook]]\nname = \"chat\"\n\
          url = \"http://{}/hook\"\nformat = \"slack\"\nstart = \"earliest\"\n",
         slack.address
     );

@@ -119,10 +119,15 @@ impl AgentStanding {
         Some(Self { state, detector: Some(gravest.detector), since: unsent().map(|episode| episode.begun).min() })
     }
 
-    /// By a loop that goes on although nothing is in force any more.
+    /// By a loop that goes on although nothing is in force any more. An agent that has been silent since, or for as long as what it
+    /// was sent was in force, is not known to go on.
     fn unended(head: &Head, around: &Surroundings) -> Option<Self> {
+        let is_heard = |episode: &Episode| {
+            let held_ms = episode.until.0 - episode.begun.0;
+            head.time > episode.until && around.now < head.time.plus_ms(held_ms)
+        };
         let mut episodes = head.episodes.iter().chain(&head.shadow_episodes);
-        let going_on = episodes.find(|episode| episode.last_seen + 1 >= around.next_sequence)?;
+        let going_on = episodes.find(|episode| episode.last_seen + 1 >= around.next_sequence && is_heard(episode))?;
         Some(Self { state: AgentState::Looping, detector: Some(going_on.detector), since: Some(going_on.begun) })
     }
 }
@@ -179,9 +184,13 @@ mod tests {
 
     #[test]
     fn a_loop_goes_on_until_a_call_leaves_it_and_ends_with_its_agent() {
-        let mut head = Head { episodes: vec![episode(1_000, None, false)], ..Head::default() };
+        let mut head = Head { episodes: vec![episode(900, None, false)], time: EventTime(950), ..Head::default() };
         let at = |next_sequence| Surroundings { next_sequence, now: NOW, binds: true, ..Surroundings::default() };
         assert_eq!(AgentStanding::of(&head, &at(5)).state, AgentState::Looping);
+        let later = Surroundings { now: EventTime(1_350), ..at(5) };
+        assert_eq!(AgentStanding::of(&head, &later).state, AgentState::Running, "silent for as long as the nudge held");
+        let silent = Head { time: EventTime(900), ..head.clone() };
+        assert_eq!(AgentStanding::of(&silent, &at(5)).state, AgentState::Running, "not heard of since");
         assert_eq!(AgentStanding::of(&head, &at(5)).since, Some(EventTime(500)));
         assert_eq!(AgentStanding::of(&head, &at(6)).state, AgentState::Running);
         assert_eq!(of(&head, Surroundings { polls: true, ..Surroundings::default() }), AgentState::Polling);
