@@ -49,7 +49,7 @@ pub(super) fn body<'a>(what: &str, bytes: &'a [u8]) -> Result<&'a [u8], StoreErr
 /// Reads a value, to its last byte.
 ///
 /// # Errors
-/// As [`body`]; [`StoreError::Corrupt`] for bytes that are not such a value.
+/// [`StoreError::OtherFormat`] for another format; [`StoreError::Corrupt`] for bytes that are not such a value.
 pub fn decode<'a, T: Deserialize<'a>>(what: &str, bytes: &'a [u8]) -> Result<T, StoreError> {
     let (value, rest) = take(what, body(what, bytes)?)?;
     if rest.is_empty() { Ok(value) } else { Err(StoreError::Corrupt(format!("{what}: {} bytes too many", rest.len()))) }
