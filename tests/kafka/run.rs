@@ -93,7 +93,8 @@ impl Running {
         let mut output = BufReader::new(child.stdout.as_mut().expect("piped"));
         bounded(pid, START_WAIT, || output.read_line(&mut line)).expect("a line");
         let running = Self(child);
-        assert!(line.starts_with("ready: mode shadow"), "not ready within {START_WAIT:?}: {line:?}\n{}", scratch.log());
+        let is_ready = ["shadow", "live"].iter().any(|mode| line.starts_with(&format!("ready: mode {mode}")));
+        assert!(is_ready, "not ready within {START_WAIT:?}: {line:?}\n{}", scratch.log());
         running
     }
 
