@@ -65,7 +65,7 @@ fn an_answer_by_a_link_or_over_http_is_an_event_of_the_topic() {
          url = \"http://{}/hook\"\nformat = \"slack\"\nstart = \"earliest\"\n",
         slack.address
     );
-    let running = Running::of(with_tables(&world, &scratch, "lw-0", &tables), &scratch);
+    let running = Running::in_mode("live", with_tables(&world, &scratch, "lw-0", &tables), &scratch);
     let address = listening(&scratch);
     produce(&world, &loops(0..1));
     let link = |message: &Request| {

@@ -81,8 +81,13 @@ impl Running {
         Self::of(program(world, &["run", "--data-dir", &dir]), scratch)
     }
 
-    /// Starts this program, which is told to run, and waits until it is ready.
-    pub(crate) fn of(mut command: Command, scratch: &Scratch) -> Self {
+    /// Starts this program, which is to run in mode `shadow`, and waits until it is ready.
+    pub(crate) fn of(command: Command, scratch: &Scratch) -> Self {
+        Self::in_mode("shadow", command, scratch)
+    }
+
+    /// Starts this program, which is to run in this mode, and waits until it is ready.
+    pub(crate) fn in_mode(mode: &str, mut command: Command, scratch: &Scratch) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(fs::File::create(scratch.0.with_extension("log")).expect("a log"))
@@ -93,7 +98,7 @@ impl Running {
         let mut output = BufReader::new(child.stdout.as_mut().expect("piped"));
         bounded(pid, START_WAIT, || output.read_line(&mut line)).expect("a line");
         let running = Self(child);
-        let is_ready = ["shadow", "live"].iter().any(|mode| line.starts_with(&format!("ready: mode {mode}")));
+        let is_ready = line.starts_with(&format!("ready: mode {mode}"));
         assert!(is_ready, "not ready within {START_WAIT:?}: {line:?}\n{}", scratch.log());
         running
     }

@@ -258,7 +258,7 @@ answers! {
         pub events: u64,
         pub rejected: u64,
         pub rejected_by_reason: BTreeMap<String, u64>,
-        /// Nothing has come, and nothing waits.
+        /// Nothing has come, and no record of an input waits.
         pub is_idle: bool,
         pub duplicates: u64,
         pub late: u64,

@@ -2,6 +2,7 @@
 
 use std::{io::IsTerminal as _, time::Duration};
 
+use loopwarden_core::event::Stage;
 use loopwarden_lane::{LaneHandle, Stats, TaskState};
 use loopwarden_log::clock::Deadline;
 use loopwarden_settings::Diagnostic;
@@ -38,6 +39,8 @@ pub(super) struct Sum {
     pub(super) tasks_min: usize,
     /// Records all tasks together are behind; none where no end is known yet.
     pub(super) lag_records: Option<u64>,
+    /// The part of it that others wrote: records of inputs. The rest are sums, which lanes write to one another, also where no event comes.
+    pub(super) input_lag_records: Option<u64>,
 }
 
 impl Sum {
@@ -56,6 +59,9 @@ impl Sum {
             for task in &report.tasks {
                 if let Some(lag) = report.lag(task) {
                     *sum.lag_records.get_or_insert(0) += lag;
+                    if task.id.stage == Stage::Session {
+                        *sum.input_lag_records.get_or_insert(0) += lag;
+                    }
                 }
                 sum.tasks += 1;
                 match &task.state {
@@ -95,7 +101,7 @@ impl Sum {
 
     /// Nothing has come in, and nothing is there to be read: every partition is, and its broker answers.
     pub(super) fn is_idle(&self) -> bool {
-        self.is_silent() && self.lag_records == Some(0) && self.silent_ms.is_none()
+        self.is_silent() && self.input_lag_records == Some(0) && self.silent_ms.is_none()
     }
 
     /// Whether the brokers of what is read answer.
@@ -197,8 +203,9 @@ mod tests {
 
     #[test]
     fn an_idle_process_is_silent_and_one_that_made_dead_letters_is_not() {
-        let sum = |lag_records, silent_ms| Sum { tasks: 2, running: 2, lag_records, silent_ms, ..Sum::default() };
+        let sum = |input_lag_records, silent_ms| Sum { tasks: 2, running: 2, input_lag_records, silent_ms, ..Sum::default() };
         assert!(sum(Some(0), None).is_idle());
+        assert!(Sum { lag_records: Some(2), ..sum(Some(0), None) }.is_idle(), "sums of other lanes are no work of agents");
         assert!(!sum(None, None).is_idle(), "nothing is known of what is there to be read");
         assert!(!sum(Some(3), None).is_idle() && !sum(Some(0), Some(12_000)).is_idle());
         assert_eq!(sum(Some(0), Some(12_500)).brokers(), Err("none for 12 s; see the log".to_owned()));
