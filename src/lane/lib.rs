@@ -41,14 +41,12 @@ mod sums {
     pub(crate) mod sources;
 }
 
-/// A task: its states, who owns it, its timers, what is wrong with its records, and what is asked about it.
+/// A task: its states, who owns it, its timers, and what is wrong with its records.
 mod task {
     pub(crate) mod census;
     pub(crate) mod lease;
-    pub(crate) mod listing;
     pub(crate) mod outcome;
     pub(crate) mod poison;
-    pub(crate) mod query;
     pub(crate) mod retention;
     pub(crate) mod share;
     pub(crate) mod state;
@@ -92,6 +90,13 @@ mod stage {
     mod swarm;
 }
 
+/// What questions find of the tasks of a lane: committed state only.
+mod view {
+    pub(crate) mod ask;
+    pub(crate) mod found;
+    pub(crate) mod listing;
+}
+
 /// A lane as a thread: it polls, commits, takes and gives back tasks, and says how it is.
 mod thread {
     mod commit;
@@ -101,15 +106,9 @@ mod thread {
     mod made;
     pub(crate) mod pace;
     mod rebalance;
+    mod shown;
     pub(crate) mod supervise;
     mod watermarks;
-}
-
-/// What a lane answers about its tasks and sessions: committed state only.
-mod view {
-    mod answer;
-    mod looks;
-    mod operated;
 }
 
 pub use commit::recent::{Numbered, Recent};
@@ -121,11 +120,12 @@ pub use metrics::stats::{COMMIT_STEPS, LaneMetric, Samples, Stats, Value};
 pub use restore::{machine::Restore, workers::InlineRestorer, workers::RestorePool};
 pub use settings::{Breaker, Clock, CommitTrigger, DeadLetterContent, LaneSettings, OnInputLoss, ProcessMode};
 pub use stage::context::Observer;
-pub use task::listing::{Listed, Listing, Places, SessionOrder, SessionRow, SessionState};
 pub use task::outcome::{Answer, Ready, RestoreError, RestoreStep, Restorer, Waited};
-pub use task::query::{AgentView, Ask, BudgetView, CounterView, Matching, Standing, TaskState, TaskView};
 pub use task::state::{Draining, Poisoned, Restoring, Running, Task};
 pub use task::{lease::Lease, lease::Leases, poison::KillerFile, poison::Suspect, retention::sweep};
 pub use thread::lane::{Lane, Order, Turn};
 pub use thread::supervise::{Fleet, LaneHandle, LaneReport, SystemClock};
 pub use thread::{exit::Exit, pace::Pace};
+pub use view::ask::{Ask, TaskState, TaskView, View};
+pub use view::found::{AgentView, BudgetView, CounterView, Found, StopView};
+pub use view::listing::{Listed, Listing, Places, SessionOrder, SessionRow, SessionState};

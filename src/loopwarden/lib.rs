@@ -33,7 +33,9 @@ mod mapping_file;
 /// What operators ask and are answered, without a word of HTTP or of a command line.
 pub mod operate {
     pub mod api;
-    pub(crate) mod listed;
+    pub mod lanes;
+    pub(crate) mod sessions;
+    pub(crate) mod shown;
 }
 
 mod private;

@@ -580,8 +580,8 @@ fn lanes_run_on_threads_of_their_own_with_restore_threads_beside_them() {
             .iter()
             .map(|handle| {
                 let (sender, answer) = std::sync::mpsc::sync_channel(1);
-                assert!(handle.ask(loopwarden::task::Ask::Tasks(sender)));
-                answer.recv_timeout(std::time::Duration::from_secs(120)).unwrap()
+                assert!(handle.ask(loopwarden::task::Ask::new(|view| Ok(view.tasks.clone()), sender)));
+                answer.recv_timeout(std::time::Duration::from_secs(120)).unwrap().unwrap()
             })
             .collect();
         let runs = |id| views.iter().flatten().any(|view| view.id == id && view.state == TaskState::Running);
@@ -598,10 +598,10 @@ fn lanes_run_on_threads_of_their_own_with_restore_threads_beside_them() {
     let mut in_force = BTreeSet::new();
     for handle in fleet.handles() {
         let (sender, answer) = std::sync::mpsc::sync_channel(1);
-        assert!(handle.ask(loopwarden::task::Ask::Standing(sender)));
+        assert!(handle.ask(loopwarden::task::Ask::new(|view| view.in_force(256), sender)));
         let found = answer.recv_timeout(std::time::Duration::from_secs(120)).unwrap().unwrap();
-        assert!(!found[0].more);
-        in_force.extend(found[0].rows.iter().filter_map(|row| of_agent(row)));
+        assert!(!found.more);
+        in_force.extend(found.rows.iter().filter_map(|row| of_agent(row)));
     }
     assert_eq!(fleet.stop(false), Exit::Stopped);
     pool.stop();

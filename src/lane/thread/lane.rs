@@ -20,7 +20,7 @@ use crate::settings::{Clock, LaneSettings};
 use crate::stage::context::{Halt, Interrupt, RecordContext, Work};
 use crate::{
     commit::pacing::CommitPacing, commit::recent::Recent, health::Health, metrics::stats::Stats, sums::sources::SourcePacing,
-    task::outcome::Answer, task::query::Ask, task::tasks::Tasks, thread::exit::Exit, thread::pace::Keeping,
+    task::outcome::Answer, task::tasks::Tasks, thread::exit::Exit, thread::pace::Keeping, view::ask::Ask,
 };
 
 /// Records of a poll from one look at the clock to the next, while a command waits. Under load one nearly always waits, and a look for

@@ -8,8 +8,8 @@ use std::{thread, thread::JoinHandle, time::Duration};
 use loopwarden_core::policy::Policy;
 use loopwarden_log::{InputEnd, Log, clock};
 
-use crate::task::query::{Ask, TaskView};
 use crate::thread::lane::{Lane, Order, Turn};
+use crate::view::ask::{Ask, TaskView};
 use crate::{metrics::intake::IntakeReport, metrics::stats::Stats, settings::Clock, task::poison::guarded, thread::exit::Exit};
 
 /// A lane silent for longer is hung, and the process ends (rule C11). Milliseconds.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::{sync::Semaphore, time::timeout};
 
-use crate::http::backlog::Full;
+use crate::{http::backlog::Full, operate::lanes::Unanswered};
 
 /// Wait for a thread that may block.
 const TURN_WAIT: Duration = Duration::from_secs(5);
@@ -54,6 +54,12 @@ pub(crate) struct Refusal(Box<Response>);
 impl From<Response> for Refusal {
     fn from(response: Response) -> Self {
         Self(Box::new(response))
+    }
+}
+
+impl From<Unanswered> for Refusal {
+    fn from(why: Unanswered) -> Self {
+        later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1).into()
     }
 }
 

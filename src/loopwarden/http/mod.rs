@@ -29,4 +29,4 @@ pub use listener::metrics::Answered;
 pub use listener::server::{Options, Server, StartError};
 pub use shared::TopicWriter;
 pub use views::pages::PAGES;
-pub use views::process_status::{Probe, ProcessStatus, Unanswered};
+pub use views::process_status::{Probe, ProcessStatus};

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use loopwarden_lane::View;
 use loopwarden_log::LogError;
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedReader, Feed};
 use loopwarden_sources::mapping::Mapping;
+use loopwarden_state::StoreError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::operate::lanes::{Unanswered, answers};
 use crate::{
     http::access::door::Door, http::access::link_rights::AnswerLinks, http::access::rate::Rates, http::answer,
     http::answer::Refusal, http::backlog::Backlog, http::check::desk::Desk, http::intake::otlp_sessions::Exports,
@@ -85,6 +88,23 @@ impl Process {
     pub(crate) fn expect_acts(&self) -> Result<(), Refusal> {
         let is_taken = self.embedded.is_some() || self.topic_writer.is_some();
         is_taken.then_some(()).ok_or_else(|| answer::embedded_only().into())
+    }
+
+    /// Asks the process on a thread that may block.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn ProcessStatus) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let status = Arc::clone(&self.status);
+        answer::blocking(&self.asks, move || question(&*status)).await
+    }
+
+    /// What each lane of the process answers.
+    pub(crate) async fn ask_lanes<T: Send + 'static>(
+        &self,
+        question: impl Fn(&View<'_>) -> Result<T, StoreError> + Send + Sync + 'static,
+    ) -> Result<Result<Vec<T>, Unanswered>, Refusal> {
+        self.ask(move |status| answers(status, question)).await
     }
 
     /// A place among the open streams; `message` is for those to whom there is none.

@@ -76,12 +76,33 @@ answers! {
         pub names: BTreeMap<String, String>,
     }
 
+    /// `GET /v1/stops`: stops in force, the newest first.
+    pub struct Stops {
+        pub stops: Vec<Stop>,
+        pub more: bool,
+    }
+
+    /// A stop in force.
+    pub struct Stop {
+        #[serde(flatten)]
+        pub whom: StopName,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub actor: Option<String>,
+        pub reason: String,
+        /// `closed`: whoever can ask no guard any more refuses on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub fail: Option<String>,
+        pub since: String,
+        pub until: String,
+        pub command_id: String,
+    }
+
     /// `GET /sessions/{id}`: the agents of a session, and what binds them.
     pub struct Session {
         pub session_id: String,
         pub agents: Vec<Agent>,
-        /// Stops that bind any of them, as `/v1/stops` has them.
-        pub stops: Vec<Value>,
+        /// Stops that bind any of them.
+        pub stops: Vec<Stop>,
         pub budgets: Vec<Budget>,
     }
 

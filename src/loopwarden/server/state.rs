@@ -1,39 +1,32 @@
 //! What the listener may know of the running process: lanes asked with a bound, settings, policy, health.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use loopwarden_core::event::{EventTime, Reason, partition_of};
 use loopwarden_core::policy::{Detector, Policy};
-use loopwarden_core::whom::Whom;
 use loopwarden_lane::{
-    AgentView, Ask, BudgetView, Clock as _, CounterView, LaneHandle, Listed, Listing, Matching, Numbered, Places, Recent,
-    SessionOrder, SessionState, Standing, SystemClock, TaskState, TaskView,
+    Ask, Clock as _, LaneHandle, Listing, Numbered, Recent, SessionOrder, SessionState, SystemClock, TaskState, TaskView,
 };
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::{clock, embedded::EmbeddedBroker};
 use loopwarden_settings::Effective;
-use loopwarden_state::{RocksStore, StoreError};
+use loopwarden_state::RocksStore;
 use serde_json::{Map, Value, json};
 
-use crate::http::{Answered, Backlog, Probe, ProcessStatus, Unanswered};
+use crate::http::{Answered, Backlog, Probe, ProcessStatus};
 use crate::input_quality::{InputQuality, Row};
+use crate::operate::{api, lanes::Lanes, lanes::Unanswered, sessions::sessions};
 use crate::server::status::{NOTHING_CONSUMED, SILENT_AFTER, Sum};
 use crate::{
-    input_quality, operate::api, operate::listed::listed, server::intakes, server::webhooks, telemetry::bill,
-    telemetry::guard::GuardReport, telemetry::logging::LogControl, telemetry::metrics,
+    input_quality, server::intakes, server::webhooks, telemetry::bill, telemetry::guard::GuardReport,
+    telemetry::logging::LogControl, telemetry::metrics,
 };
 
 /// A lane that has not turned for so long does not live. The watchdog ends the process a little later.
 const TURN_MS_MAX: u64 = 20_000;
-/// Wait for the lanes' answers.
-const ASK_WAIT: Duration = Duration::from_secs(2);
 /// Agents that loop of which the live page shows more than their number.
 const AGENTS_SHOWN: usize = 100;
-/// Sessions that one request looks at, a slice after the other. The answer says where there are more.
-const SESSIONS_LOOKED_AT_MAX: u64 = 200_000;
 
 /// What does not change while the process runs.
 pub(super) struct Facts {
@@ -111,8 +104,7 @@ impl ServerState {
         let since = Stopwatch::start();
         let now = EventTime(clock::now_ms());
         let (state, order, rows_max) = (SessionState::Looping, SessionOrder::Loop, AGENTS_SHOWN);
-        let found = self.sessions(Listing { state, order, rows_max, now, ..Listing::default() }).ok()?;
-        let agents = listed(&found, rows_max as u64);
+        let agents = sessions(self, Listing { state, order, rows_max, now, ..Listing::default() }).ok()?;
         *known = Some((Deadline::after(since.elapsed() * 20), agents.clone()));
         Some(agents)
     }
@@ -124,28 +116,6 @@ impl ServerState {
             self.has_started.store(true, Ordering::Release);
         }
         sum
-    }
-
-    /// Asks every lane, and puts their answers together.
-    fn ask_all<T>(&self, ask: impl Fn(SyncSender<Result<Vec<T>, StoreError>>) -> Ask) -> Result<Vec<T>, Unanswered> {
-        let (reply, answers) = sync_channel(self.lanes.len().max(1));
-        for (number, lane) in self.lanes.iter().enumerate() {
-            if !lane.ask(ask(reply.clone())) {
-                return Err(Unanswered(format!("lane {number} is too busy to answer")));
-            }
-        }
-        drop(reply);
-        if let Some(broker) = &self.broker {
-            broker.call_lanes();
-        }
-        let deadline = Deadline::after(ASK_WAIT);
-        let mut found = Vec::new();
-        for _ in &self.lanes {
-            let answer = answers.recv_timeout(deadline.left());
-            let answer = answer.map_err(|_| Unanswered("a lane did not answer in time".to_owned()))?;
-            found.extend(answer.map_err(|error| Unanswered(error.to_string()))?);
-        }
-        Ok(found)
     }
 
     /// How far behind the events its judging is. Of a topic that is the newest event time that was judged. Milliseconds.
@@ -206,6 +176,20 @@ impl ServerState {
 /// Commit the program was built from, where the build says so.
 fn revision() -> &'static str {
     option_env!("LOOPWARDEN_REVISION").unwrap_or("unknown")
+}
+
+impl Lanes for ServerState {
+    fn ask(&self, question: &dyn Fn() -> Ask) -> Result<usize, Unanswered> {
+        for (number, lane) in self.lanes.iter().enumerate() {
+            if !lane.ask(question()) {
+                return Err(Unanswered(format!("lane {number} is too busy to answer")));
+            }
+        }
+        if let Some(broker) = &self.broker {
+            broker.call_lanes();
+        }
+        Ok(self.lanes.len())
+    }
 }
 
 impl ProcessStatus for ServerState {
@@ -368,55 +352,6 @@ impl ProcessStatus for ServerState {
         }
         tasks.sort_by_key(|(task, ..)| task.id);
         tasks
-    }
-
-    fn session(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, Unanswered> {
-        let (tenant, session_id) = (tenant.map(str::to_owned), session_id.to_owned());
-        self.ask_all(|reply| Ask::Session { tenant: tenant.clone(), session_id: session_id.clone(), reply })
-    }
-
-    fn swarm(&self, tenant: &str, swarm_id: &str) -> Result<Vec<CounterView>, Unanswered> {
-        let (tenant, swarm_id) = (tenant.to_owned(), swarm_id.to_owned());
-        self.ask_all(|reply| Ask::Swarm { tenant: tenant.clone(), swarm_id: swarm_id.clone(), reply })
-    }
-
-    fn in_force(&self) -> Result<Standing, Unanswered> {
-        let of_lanes = self.ask_all(Ask::Standing)?;
-        let more = of_lanes.iter().any(|found| found.more);
-        Ok(Standing { rows: of_lanes.into_iter().flat_map(|found| found.rows).collect(), more })
-    }
-
-    fn stops(&self) -> Result<Standing, Unanswered> {
-        let of_lanes = self.ask_all(Ask::Stops)?;
-        let more = of_lanes.iter().any(|found| found.more);
-        Ok(Standing { rows: of_lanes.into_iter().flat_map(|found| found.rows).collect(), more })
-    }
-
-    fn budgets(&self, agents: &Arc<Vec<AgentView>>, now: EventTime) -> Result<Vec<BudgetView>, Unanswered> {
-        self.ask_all(|reply| Ask::Budgets { agents: Arc::clone(agents), now, reply })
-    }
-
-    fn sessions(&self, mut listing: Listing) -> Result<Listed, Unanswered> {
-        let now = listing.now;
-        listing.stops = self.ask_all(|reply| Ask::Stopped { now, reply })?.into_iter().collect();
-        let listing = Arc::new(listing);
-        let (mut all, mut from) = (Listed::default(), None::<Arc<Places>>);
-        loop {
-            for found in self.ask_all(|reply| Ask::Sessions { listing: Arc::clone(&listing), from: from.clone(), reply })? {
-                all.add(found, &listing);
-            }
-            if all.next.is_empty() || all.looked_at >= SESSIONS_LOOKED_AT_MAX {
-                return Ok(all);
-            }
-            // Lanes judge between two slices.
-            from = Some(Arc::new(std::mem::take(&mut all.next)));
-        }
-    }
-
-    fn matching(&self, whom: &Whom) -> Result<Matching, Unanswered> {
-        let of_lanes = self.ask_all(|reply| Ask::Matching { whom: whom.clone(), reply })?;
-        let agents = of_lanes.iter().map(|found| found.agents).sum();
-        Ok(Matching { agents, more: of_lanes.iter().any(|found| found.more) })
     }
 
     fn recent(&self, after: u64) -> (Vec<Numbered>, u64) {

@@ -3,21 +3,63 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fs, sync::Arc};
 
+use loopwarden::engine::{SourcePosition, StopState, SubjectKey, TimerKind};
+use loopwarden::event::{EventTime, RecordMeta, Stage, TaskId, decode};
 use loopwarden::http::routes::{Access, Group, ROUTES, Route};
-use loopwarden::http::{Answered, Door, Options, Principals, Probe, ProcessStatus, Roles, Server, Token, Unanswered};
-use loopwarden::operate::api::Overview;
-use loopwarden::task::{AgentView, BudgetView, CounterView, Listed, Listing, Matching, Numbered, Standing, TaskView};
-use loopwarden::{event::EventTime, whom::Whom};
+use loopwarden::http::{Answered, Door, Options, Principals, Probe, ProcessStatus, Roles, Server, Token};
+use loopwarden::limits::HTTP_ROWS_MAX;
+use loopwarden::operate::{api::Overview, lanes::Lanes, lanes::Unanswered};
+use loopwarden::store::{Change, MemoryStore, StateStore as _, TimerKey, stop};
+use loopwarden::task::{Ask, Numbered, ProcessMode, TaskState, TaskView, View};
 use loopwarden_settings::LocalClients;
 use serde_json::{Value, json};
 
 use crate::http::client::{Answer, Client};
 use crate::http::{Running, Scratch, failed_call};
 
-/// A process without lanes.
-struct NoLanes;
+/// A process of one lane, which holds more stops than are shown; one of them is over. Or of one that is too busy to answer.
+struct OneLane {
+    is_busy: bool,
+}
 
-impl ProcessStatus for NoLanes {
+impl OneLane {
+    const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };
+
+    fn store() -> MemoryStore {
+        let mut store = MemoryStore::new();
+        let now = EventTime(loopwarden::clock::now_ms());
+        let stops = (0..HTTP_ROWS_MAX).map(|number| (format!("stands-{number}"), now));
+        for (session_id, at) in [("over".to_owned(), EventTime(0))].into_iter().chain(stops) {
+            let event = json!({
+                "id": "a", "kind": "stop", "scope": "session", "session_id": session_id, "reason": "r", "time": at.to_rfc3339(),
+                "until": at.plus_ms(86_400_000).to_rfc3339(),
+            });
+            let bytes = event.to_string().into_bytes();
+            let event = decode(Some(&bytes), &RecordMeta::without_place(at, 4_096)).unwrap();
+            let mut state = StopState::default();
+            let place = SourcePosition { topic: "t", partition: 0, offset: 0, watermark: at };
+            assert!(state.apply("lw", &event, place).command.is_some());
+            let key = stop::key(&SubjectKey::of_event(&event));
+            let timer = TimerKey { due: state.due(), kind: TimerKind::Stop as u8, subject: &key.bytes }.to_state_key();
+            let change = |key, value| Change { task: Self::TASK, key, value: Some(value) };
+            store.commit(vec![change(timer, Vec::new()), change(key, stop::encode(&state).unwrap())]).unwrap();
+        }
+        store
+    }
+}
+
+impl Lanes for OneLane {
+    fn ask(&self, question: &dyn Fn() -> Ask) -> Result<usize, Unanswered> {
+        if self.is_busy {
+            return Err(Unanswered("lane 0 is too busy to answer".to_owned()));
+        }
+        let tasks = vec![TaskView { id: Self::TASK, state: TaskState::Running, position: None }];
+        question().answer(Ok(View { store: &Self::store(), tasks, policy: &crate::world::policy(), mode: ProcessMode::Live }));
+        Ok(1)
+    }
+}
+
+impl ProcessStatus for OneLane {
     fn live(&self) -> Probe {
         let mut probe = Probe::default();
         probe.check("lane 0 turns", Ok(()));
@@ -66,42 +108,6 @@ impl ProcessStatus for NoLanes {
         Vec::new()
     }
 
-    fn session(&self, _: Option<&str>, _: &str) -> Result<Vec<AgentView>, Unanswered> {
-        Err(Unanswered("lane 0 is too busy to answer".to_owned()))
-    }
-
-    fn swarm(&self, _: &str, _: &str) -> Result<Vec<CounterView>, Unanswered> {
-        Ok(Vec::new())
-    }
-
-    fn stops(&self) -> Result<Standing, Unanswered> {
-        Ok(Standing::default())
-    }
-
-    fn budgets(&self, _: &Arc<Vec<AgentView>>, _: EventTime) -> Result<Vec<BudgetView>, Unanswered> {
-        Ok(Vec::new())
-    }
-
-    fn sessions(&self, _: Listing) -> Result<Listed, Unanswered> {
-        Ok(Listed::default())
-    }
-
-    fn matching(&self, _: &Whom) -> Result<Matching, Unanswered> {
-        Ok(Matching::default())
-    }
-
-    fn in_force(&self) -> Result<Standing, Unanswered> {
-        let row = |session_id: &str, expires_at: &str| {
-            let (subject, active) =
-                (json!({ "kind": "agent", "session_id": session_id }), json!([{ "action": "nudge", "expires_at": expires_at }]));
-            json!({ "subject": subject, "status": "nudged", "expires_at": expires_at, "active": active }).to_string()
-        };
-        Ok(Standing {
-            rows: vec![row("over", "2026-01-01T00:00:00Z").into(), row("stands", "9999-01-01T00:00:00Z").into()],
-            more: true,
-        })
-    }
-
     fn recent(&self, after: u64) -> (Vec<Numbered>, u64) {
         let command: Arc<[u8]> = Arc::from(&br#"{"id":"one"}"#[..]);
         (if after == 0 { vec![(1, command)] } else { Vec::new() }, 1)
@@ -120,7 +126,7 @@ fn door(token: Option<&str>) -> Door {
     Door::new(principals, LocalClients::OwnUser)
 }
 
-fn without_lanes(token: Option<&str>) -> (Server, Client) {
+fn with_one_lane(token: Option<&str>, is_busy: bool) -> (Server, Client) {
     let options = Options {
         mapping: None,
         listen: "127.0.0.1:0".parse().unwrap(),
@@ -132,7 +138,7 @@ fn without_lanes(token: Option<&str>) -> (Server, Client) {
         topic: "t".to_owned(),
         quality: Arc::default(),
     };
-    let server = Server::of_process(options, Arc::new(NoLanes)).unwrap();
+    let server = Server::of_process(options, Arc::new(OneLane { is_busy })).unwrap();
     let client = Client::new(&server.address().unwrap().to_string());
     (server, client)
 }
@@ -190,7 +196,7 @@ fn every_route_answers_as_its_access_says() {
 
 #[test]
 fn without_a_token_other_hosts_are_told_how_to_be_let_in() {
-    let (server, client) = without_lanes(None);
+    let (server, client) = with_one_lane(None, false);
     for route in routes() {
         let stranger = ask(&client, route, &[("forwarded", "for=10.0.0.1"), ("authorization", "Bearer ")]);
         assert_eq!(stranger.status == 403, !is_open(route), "{}: {}", route.path, stranger.text);
@@ -201,7 +207,7 @@ fn without_a_token_other_hosts_are_told_how_to_be_let_in() {
 
 #[test]
 fn a_process_has_its_own_pages_and_they_lead_to_one_another() {
-    let (server, client) = without_lanes(None);
+    let (server, client) = with_one_lane(None, false);
     let list = client.get("/docs/");
     assert_eq!(list.header("content-type"), Some("text/markdown; charset=utf-8"));
     let links: Vec<&str> = list.text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
@@ -221,7 +227,7 @@ fn a_process_has_its_own_pages_and_they_lead_to_one_another() {
 
 #[test]
 fn with_kafka_the_embedded_routes_say_where_the_topics_are() {
-    let (server, client) = without_lanes(None);
+    let (server, client) = with_one_lane(None, false);
     // Whom operators stop the lanes know, whatever log they have.
     let is_of_lanes = |route: &Route| route.path == "/v1/stops" && route.method == "GET";
     for route in routes().filter(|route| route.path.starts_with("/v1/") && !is_of_lanes(route)) {
@@ -241,12 +247,14 @@ fn with_kafka_the_embedded_routes_say_where_the_topics_are() {
 
 #[test]
 fn with_kafka_the_overview_has_the_commands_that_came_since() {
-    let (server, client) = without_lanes(None);
+    let (server, client) = with_one_lane(None, false);
     let first = client.get("/overview").json();
     assert_eq!((&first["recent"], &first["recent_last"]), (&json!([{ "id": "one" }]), &json!(1)));
     // What the lanes hold stands there whoever said it, the process before this one, too; what is over does not.
-    let active: Vec<&Value> = first["active"].as_array().unwrap().iter().map(|row| &row["subject"]["session_id"]).collect();
-    assert_eq!((active, &first["active_more"]), (vec![&json!("stands")], &json!(true)));
+    let active = first["active"].as_array().unwrap();
+    assert_eq!((active.len(), &first["active_more"]), (HTTP_ROWS_MAX - 1, &json!(true)));
+    assert!(active.iter().all(|row| row["subject"]["session_id"] != "over"), "{first}");
+    assert_eq!(client.get("/sessions/nobody").status, 404);
     assert_eq!(client.get("/overview?after=1").json()["recent"], json!([]));
     assert_eq!(client.get("/overview?after=-1").status, 400);
     assert_eq!(client.get("/swarms/nobody").status, 404);
@@ -255,7 +263,7 @@ fn with_kafka_the_overview_has_the_commands_that_came_since() {
 
 #[test]
 fn a_probe_says_no_with_its_reasons_and_a_busy_lane_is_no_missing_session() {
-    let (server, client) = without_lanes(None);
+    let (server, client) = with_one_lane(None, true);
     let ready = client.get("/readyz");
     assert_eq!((ready.status, ready.text.as_str()), (503, "[-] joined: no task assigned yet\nnot ok\n"));
     let verbose = client.get("/ready?verbose");
@@ -268,7 +276,7 @@ fn a_probe_says_no_with_its_reasons_and_a_busy_lane_is_no_missing_session() {
 
 #[test]
 fn too_many_requests_are_told_to_come_later_and_health_never_is() {
-    let (server, client) = without_lanes(None);
+    let (server, client) = with_one_lane(None, false);
     let flood = |path: &str| {
         let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").repeat(600);
         let last = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");

@@ -19,7 +19,7 @@ const ANSWER_BYTES_MAX: usize = 32 << 20;
 /// Asks for a session.
 pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
     let session: api::Session = get(args, log, &format!("/sessions/{}?steps={}", ask::path_part(&args.id), args.limit))?;
-    let stops = session.stops.iter().map(|stop| format!("stopped by an operator: {}", flat(stop)));
+    let stops = session.stops.iter().map(|stop| format!("stopped by an operator: {}", flat(&json(stop))));
     let mut above: Vec<String> = stops.chain(session.budgets.iter().map(spent)).collect();
     let mut sections = Vec::new();
     for agent in &session.agents {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use loopwarden_core::engine::SubjectKey;
 use loopwarden_core::event::{EventTime, MAIN_AGENT};
 use loopwarden_core::identity::base32;
+use loopwarden_core::limits::HTTP_ROWS_MAX;
 use loopwarden_core::whom::{Kind, Whom};
-use loopwarden_lane::AgentView;
+use loopwarden_lane::{AgentView, StopView};
 use loopwarden_webhook::AnswerKind;
-use serde_json::Value;
 
 use crate::acts::LoopAddress;
-use crate::{http::answer, http::answer::Refusal, http::intake::found, http::shared::Process};
+use crate::{clock, http::answer::Refusal, http::intake::found, http::shared::Process};
 
 /// Whom a stop of a loop's session means.
 pub(super) fn session_of(of: &LoopAddress) -> Whom {
@@ -36,8 +36,8 @@ pub(super) async fn given_until(
             Ok(ends.find(|end| head.knows(&id_of(*end))))
         }
         AnswerKind::Stop => {
-            let Some((command_id, end)) = stop(process, of).await? else { return Ok(None) };
-            let command = found::find(process, &command_id).await?;
+            let Some(StopView { verdict, .. }) = stop(process, of).await? else { return Ok(None) };
+            let (command, end) = (found::find(process, &base32(&verdict.command_id.0)).await?, verdict.expires_at);
             let cause = command.as_ref().and_then(|command| command.pointer("/trigger/event_id")?.as_str());
             Ok(Some(end).filter(|end| cause == Some(&*id_of(*end))))
         }
@@ -64,27 +64,17 @@ pub(super) async fn binds(process: &Arc<Process>, of: &LoopAddress, kind: Answer
 }
 
 /// The agent of a loop.
-async fn agent(process: &Arc<Process>, of: &LoopAddress) -> Result<Option<AgentView>, Refusal> {
-    let (status, of) = (Arc::clone(&process.status), of.clone());
-    let found = answer::blocking(&process.asks, move || {
-        let agents = status.session(of.tenant.as_deref(), &of.session_id).unwrap_or_default();
-        let name = of.agent_id.as_deref().unwrap_or(MAIN_AGENT).to_owned();
-        agents.into_iter().find(|agent| matches!(&agent.subject, SubjectKey::Agent { agent_id, .. } if *agent_id == name))
-    });
-    found.await
+async fn agent(process: &Process, of: &LoopAddress) -> Result<Option<AgentView>, Refusal> {
+    let (tenant, session_id) = (of.tenant.clone(), of.session_id.clone());
+    let found = process.ask_lanes(move |view| view.agents(tenant.as_deref(), &session_id)).await?.unwrap_or_default();
+    let name = of.agent_id.as_deref().unwrap_or(MAIN_AGENT);
+    let is_it = |agent: &AgentView| matches!(&agent.subject, SubjectKey::Agent { agent_id, .. } if agent_id == name);
+    Ok(found.into_iter().flatten().find(is_it))
 }
 
-/// The stop of a session that is in force: its command, and its end.
-async fn stop(process: &Arc<Process>, of: &LoopAddress) -> Result<Option<(String, EventTime)>, Refusal> {
-    let status = Arc::clone(&process.status);
-    let found = answer::blocking(&process.asks, move || status.stops()).await?.unwrap_or_default();
-    let stop = found.rows.iter().filter_map(|row| serde_json::from_slice::<Value>(row).ok()).find_map(|row| {
-        let at = |pointer: &str| row.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let is_meant = at("/subject/scope") == Kind::Session.as_str()
-            && at("/subject/session_id") == of.session_id
-            && at("/subject/tenant") == of.tenant.as_deref().unwrap_or_default();
-        let end = EventTime::parse_rfc3339(at("/active/0/expires_at")).filter(|_| is_meant)?;
-        Some((at("/active/0/command_id").to_owned(), end))
-    });
-    Ok(stop)
+/// The stop of a session that is in force.
+async fn stop(process: &Process, of: &LoopAddress) -> Result<Option<StopView>, Refusal> {
+    let (whom, now) = (session_of(of), EventTime(clock::now_ms()));
+    let found = process.ask_lanes(move |view| view.stops(now, HTTP_ROWS_MAX)).await?.unwrap_or_default();
+    Ok(found.into_iter().flat_map(|found| found.rows).find(|stop| stop.whom == whom))
 }

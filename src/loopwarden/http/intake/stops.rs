@@ -1,13 +1,14 @@
 //! `/v1/stops`: whom operators stop. A stop and its release are events in the log like all others; who asks gives them their name.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, body::Body, response::Response};
 use loopwarden_core::event::{EventTime, is_name};
 use loopwarden_core::whom::{Kind, Whom};
-use loopwarden_core::{engine::SubjectKey, limits::STOP_MS_MAX};
+use loopwarden_core::{engine::SubjectKey, limits::HTTP_ROWS_MAX, limits::STOP_MS_MAX};
+use loopwarden_lane::{Found, StopView};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ use crate::acts::{Act, act_id, release, span_ms, stop};
 use crate::http::views::query::{Pairs, Parameters};
 use crate::{
     clock, http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
-    http::intake::acts, http::listener::body::BodyLimit, http::shared::Process, http::views::json as view,
+    http::intake::acts, http::listener::body::BodyLimit, http::shared::Process, operate::api, operate::shown,
 };
 
 /// What a request may take. Bytes.
@@ -67,10 +68,9 @@ pub(crate) async fn post(
         if [&asked.id, &asked.reason].into_iter().flatten().any(|word| !is_name(word)) {
             return Err(answer::bad_request("id and reason are one line of 1 to 256 characters").into());
         }
-        let status = Arc::clone(&process.status);
-        let found = answer::blocking(&process.asks, move || status.matching(&whom)).await?;
-        let found = found.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
-        return Ok(answer::ok(&json!({ "would_stop": { "agents": found.agents, "more": found.more } })));
+        let found = process.ask_lanes(move |view| view.matching(&whom)).await??;
+        let (agents, more) = (found.iter().map(|(agents, _)| agents).sum::<u64>(), found.iter().any(|(_, more)| *more));
+        return Ok(answer::ok(&json!({ "would_stop": { "agents": agents, "more": more } })));
     }
     let Some(reason) = asked.reason.as_deref() else { return Err(answer::bad_request("a stop has a reason").into()) };
     let id = asked.id.clone().unwrap_or_else(|| own_id("stop", &whom, &[&until.to_rfc3339(), reason], now));
@@ -109,21 +109,15 @@ pub(crate) async fn get(
     if only.as_ref().is_some_and(|tenant| !who.tenants.have(tenant)) {
         return Err(foreign_tenant(&who));
     }
-    let status = Arc::clone(&process.status);
-    let found = answer::blocking(&process.asks, move || status.stops()).await?;
-    let found = found.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
     let now = EventTime(clock::now_ms());
-    let rows = found.rows.iter().filter_map(|row| serde_json::from_slice::<Value>(row).ok());
-    let concerns = |row: &Value| {
-        let of = |field: &str| row.pointer(field).and_then(Value::as_str).unwrap_or_default();
-        let tenant = of("/subject/tenant");
-        let is_asked = only.as_ref().is_none_or(|only| only == tenant) && who.tenants.have(tenant);
-        let is_over = EventTime::parse_rfc3339(of("/expires_at")).is_some_and(|end| end <= now);
-        !is_over && (is_asked || of("/subject/scope") == Kind::All.as_str())
+    let found: Found<StopView> = process.ask_lanes(move |view| view.stops(now, HTTP_ROWS_MAX)).await??.into_iter().sum();
+    let concerns = |StopView { whom, .. }: &&StopView| {
+        let is_asked = only.as_ref().is_none_or(|only| *only == whom.tenant) && who.tenants.have(&whom.tenant);
+        is_asked || whom.kind == Kind::All
     };
-    let mut stops: Vec<Value> = rows.filter(concerns).map(|row| view::stop(&row)).collect();
-    stops.sort_by_cached_key(|stop| Reverse(stop.get("since").and_then(Value::as_str).map(str::to_owned)));
-    Ok(answer::ok(&json!({ "stops": stops, "more": found.more })))
+    let mut stops: Vec<api::Stop> = found.rows.iter().filter(concerns).map(shown::stop).collect();
+    stops.sort_by(|one, other| other.since.cmp(&one.since));
+    Ok(answer::ok(&api::Stops { stops, more: found.more }))
 }
 
 /// Whom a request means, by the values of [`NAMES`]. Only the name of its scope may be given: another one would be taken for a narrower

@@ -10,11 +10,11 @@ use loopwarden_lane::Numbered;
 use serde_json::{Value, json};
 
 use crate::http::access::principal::{Principal, Role, Roles};
-use crate::http::views::{json as view, query, state};
+use crate::http::views::{query, state};
 use crate::http::{Probe, ProcessStatus, answer};
 use crate::{
     http::answer::Refusal, http::check::Desk, http::listener::body::BodyLimit, http::shared::Process, http::views::query::Pairs,
-    operate::api,
+    operate::api, operate::shown,
 };
 
 /// Longest log filter. Bytes.
@@ -54,15 +54,6 @@ fn probe(probe: &Probe, query: &BTreeMap<String, String>) -> Response {
     answer::text(status, text)
 }
 
-/// Asks on a thread that may block.
-async fn ask<T: Send + 'static>(
-    process: &Arc<Process>,
-    question: impl FnOnce(&dyn ProcessStatus) -> T + Send + 'static,
-) -> Result<T, Refusal> {
-    let status = Arc::clone(&process.status);
-    answer::blocking(&process.asks, move || question(&*status)).await
-}
-
 type Answer = Result<Response, Refusal>;
 
 /// OpenMetrics.
@@ -70,7 +61,7 @@ pub(crate) async fn metrics(State(process): State<Arc<Process>>) -> Answer {
     let answered = process.shared.counts.answered();
     let readers = limits::HTTP_STREAMS_MAX.saturating_sub(process.streams.available_permits()) as u64;
     let guard = process.shared.desk.as_deref().map(Desk::report);
-    let text = ask(&process, move |status| status.metrics(answered, readers, guard)).await?;
+    let text = process.ask(move |status| status.metrics(answered, readers, guard)).await?;
     Ok(answer::open_metrics(text))
 }
 
@@ -81,12 +72,12 @@ pub(crate) async fn version(State(process): State<Arc<Process>>) -> Response {
 
 /// Settings in force.
 pub(crate) async fn config(State(process): State<Arc<Process>>) -> Answer {
-    Ok(answer::ok(&ask(&process, <dyn ProcessStatus>::config).await?))
+    Ok(answer::ok(&process.ask(<dyn ProcessStatus>::config).await?))
 }
 
 /// The policy in force.
 pub(crate) async fn policy(State(process): State<Arc<Process>>) -> Answer {
-    Ok(answer::ok(&ask(&process, <dyn ProcessStatus>::policy).await?))
+    Ok(answer::ok(&process.ask(<dyn ProcessStatus>::policy).await?))
 }
 
 /// The log filter in force.
@@ -130,7 +121,7 @@ pub(crate) async fn overview(
     let Ok(after) = query.get("after").map_or(Ok(0), str::parse::<u64>) else {
         return Err(answer::bad_request("after is the number of a command").into());
     };
-    let (mut shown, (recent, last)) = ask(&process, move |status| (status.overview(), status.recent(after))).await?;
+    let (mut shown, (recent, last)) = process.ask(move |status| (status.overview(), status.recent(after))).await?;
     let is_operator = who.roles.meet(Roles::of(&[Role::Operator]));
     shown.may_act = process.expect_acts().is_ok() && is_operator;
     shown.may_read = who.roles.meet(Roles::of(&[Role::Reader]));
@@ -146,8 +137,8 @@ pub(crate) async fn overview(
         Some(state::read_rows(embedded, vec![String::new()]).await?)
     } else {
         // A lane that is busy for long says nothing: that is not the same as that nothing is in force.
-        let found = ask(&process, <dyn ProcessStatus>::in_force).await?;
-        found.ok().map(|found| state::Rows::of_lanes(&found))
+        let found = process.ask_lanes(|view| view.in_force(limits::HTTP_ROWS_MAX)).await?;
+        found.ok().map(|found| state::Rows::of_lanes(&found.into_iter().sum()))
     };
     shown.active_more = rows.as_ref().is_some_and(|found| found.more);
     shown.active = rows.map(|found| found.rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect());
@@ -163,17 +154,17 @@ pub(crate) async fn overview(
 
 /// Every task of this process.
 pub(crate) async fn tasks(State(process): State<Arc<Process>>) -> Answer {
-    let tasks = ask(&process, <dyn ProcessStatus>::tasks).await?;
-    Ok(answer::ok(&api::Tasks { tasks: tasks.iter().map(|(task, lane, lag)| view::task(task, *lane, *lag)).collect() }))
+    let tasks = process.ask(<dyn ProcessStatus>::tasks).await?;
+    Ok(answer::ok(&api::Tasks { tasks: tasks.iter().map(|(task, lane, lag)| shown::task(task, *lane, *lag)).collect() }))
 }
 
 /// One of them.
 pub(crate) async fn task(State(process): State<Arc<Process>>, Path((stage, partition)): Path<(String, String)>) -> Answer {
     let name = format!("{stage}/{partition}");
-    let tasks = ask(&process, <dyn ProcessStatus>::tasks).await?;
+    let tasks = process.ask(<dyn ProcessStatus>::tasks).await?;
     let found = tasks.iter().find(|(task, ..)| task.id.to_string() == name);
     let (task, lane, lag) = found.ok_or_else(|| {
         answer::error(StatusCode::NOT_FOUND, "no_such_task", "this process has no such task; /tasks lists those it has")
     })?;
-    Ok(answer::ok(&view::task(task, *lane, *lag)))
+    Ok(answer::ok(&shown::task(task, *lane, *lag)))
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod admin;
 pub(crate) mod commands;
-pub(crate) mod json;
 pub(crate) mod page;
 pub(super) mod pages;
 pub(crate) mod process_status;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
-use axum::{Extension, http::StatusCode, response::Response};
+use axum::{Extension, response::Response};
 use loopwarden_core::event::EventTime;
 use loopwarden_lane::{Listing, SessionOrder, SessionState};
 
 use crate::http::views::query::{Pairs, Parameters};
 use crate::{
     clock, http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
-    http::shared::Process, operate::listed::listed,
+    http::shared::Process, operate::sessions::sessions,
 };
 
 /// Rows where a request asks for no other number, and the most it may ask for.
@@ -24,10 +24,7 @@ pub(crate) async fn get(
     Query(pairs): Pairs,
 ) -> Result<Response, Refusal> {
     let listing = asked(&who, &pairs)?;
-    let (rows_max, status) = (listing.rows_max as u64, Arc::clone(&process.status));
-    let found = answer::blocking(&process.asks, move || status.sessions(listing)).await?;
-    let found = found.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
-    Ok(answer::ok(&listed(&found, rows_max)))
+    Ok(answer::ok(&process.ask(move |status| sessions(status, listing)).await??))
 }
 
 fn asked(who: &Principal, pairs: &[(String, String)]) -> Result<Listing, Refusal> {

@@ -6,15 +6,13 @@ use axum::extract::{Path, Query, State};
 use axum::{Extension, http::StatusCode, response::Response};
 use loopwarden_core::engine::SEPARATOR;
 use loopwarden_core::event::EventTime;
-use loopwarden_core::whom::{Kind, Whom};
-use loopwarden_lane::{AgentView, Standing};
+use loopwarden_lane::{AgentView, Found, StopView};
 use loopwarden_log::embedded::StateRow;
 use serde_json::Value;
 
 use crate::http::shared::{Embedded, Process};
-use crate::http::views::query::{Pairs, Parameters};
-use crate::http::views::{json as view, query};
-use crate::{clock, limits, operate::api};
+use crate::http::views::{query, query::Pairs, query::Parameters};
+use crate::{clock, limits, operate::api, operate::shown};
 use crate::{http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal};
 
 /// Wait for the sync that covers what was read.
@@ -68,7 +66,7 @@ impl Rows {
     }
 
     /// Of what lanes have told, what is in force now.
-    pub(crate) fn of_lanes(found: &Standing) -> Self {
+    pub(crate) fn of_lanes(found: &Found<Vec<u8>>) -> Self {
         let now = EventTime(clock::now_ms());
         let rows: Vec<&[u8]> = found.rows.iter().map(Vec::as_slice).filter(|row| !is_over(row, now)).collect();
         let rows = Self::of(rows.into_iter(), now);
@@ -123,11 +121,10 @@ fn as_of(row: &[u8], now: EventTime) -> String {
     parsed.to_string()
 }
 
-async fn agents(process: &Arc<Process>, tenant: &str, session_id: String) -> Result<Vec<AgentView>, Refusal> {
-    let tenant = Some(tenant.to_owned()).filter(|tenant| !tenant.is_empty());
-    let status = Arc::clone(&process.status);
-    let asked = answer::blocking(&process.asks, move || status.session(tenant.as_deref(), &session_id)).await?;
-    asked.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1).into())
+async fn agents(process: &Process, tenant: &str, session_id: String) -> Result<Vec<AgentView>, Refusal> {
+    let tenant = shown::known(tenant);
+    let found = process.ask_lanes(move |view| view.agents(tenant.as_deref(), &session_id)).await??;
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// A session with its agents: verdicts, episodes, streaks, steps.
@@ -150,26 +147,16 @@ pub(crate) async fn session(
         return Err(answer::error(StatusCode::NOT_FOUND, "no_such_session", format!("{place}{of}")).into());
     }
     let now = EventTime(clock::now_ms());
-    let status = Arc::clone(&process.status);
     // Lanes that are too busy to answer have answered about the session: it is shown all the same.
-    let standing = answer::blocking(&process.asks, move || status.stops()).await?.unwrap_or_default();
-    let rows = standing.rows.iter().filter_map(|row| serde_json::from_slice::<Value>(row).ok());
-    let in_force = rows.filter(|row| !has_expired(row, now)).map(|row| view::stop(&row));
-    let held: Vec<Value> = in_force.filter(|stop| binds(stop, &agents)).collect();
-    let (status, agents) = (Arc::clone(&process.status), Arc::new(agents));
+    let found = process.ask_lanes(move |view| view.stops(now, limits::HTTP_ROWS_MAX)).await?.unwrap_or_default();
+    let binds = |stop: &StopView| agents.iter().filter_map(AgentView::who).any(|who| who.is(&stop.whom));
+    let held = found.iter().flat_map(|found| &found.rows).filter(|stop| binds(stop)).map(shown::stop).collect();
+    let agents = Arc::new(agents);
     let spenders = Arc::clone(&agents);
-    let budgets = answer::blocking(&process.asks, move || status.budgets(&spenders, now)).await?.unwrap_or_default();
-    let budgets = budgets.iter().map(view::budget).collect();
-    let agents = agents.iter().map(|agent| view::agent(agent, steps, now)).collect();
+    let budgets = process.ask_lanes(move |view| view.budgets(&spenders, now)).await?.unwrap_or_default();
+    let budgets = budgets.iter().flatten().map(shown::budget).collect();
+    let agents = agents.iter().map(|agent| shown::agent(agent, steps, now)).collect();
     Ok(answer::ok(&api::Session { session_id: id, agents, stops: held, budgets }))
-}
-
-/// Whether a stop binds any of the agents.
-fn binds(stop: &Value, agents: &[AgentView]) -> bool {
-    let of = |field: &str| stop.get(field).and_then(Value::as_str).unwrap_or_default();
-    let Some(kind) = Kind::from_name(of("scope")) else { return false };
-    let whom = Whom::new(of("tenant"), kind, kind.field().map_or("", of));
-    agents.iter().filter_map(AgentView::who).any(|who| who.is(&whom))
 }
 
 /// A swarm: what is counted for it, and in embedded mode its rows in force.
@@ -180,10 +167,8 @@ pub(crate) async fn swarm(
     Query(pairs): Pairs,
 ) -> Result<Response, Refusal> {
     let tenant = his_tenant(&who, &asked(&id, &pairs, &["tenant"])?)?;
-    let status = Arc::clone(&process.status);
     let (of, name) = (tenant.clone(), id.clone());
-    let asked = answer::blocking(&process.asks, move || status.swarm(&of, &name)).await?;
-    let counters = asked.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
+    let counters = process.ask_lanes(move |view| view.swarm(&of, &name)).await??.into_iter().flatten().collect::<Vec<_>>();
     let Rows { rows, more } = match &process.embedded {
         Some(embedded) => read_rows(embedded, vec![prefix("swarm", &tenant, &id)]).await?,
         None => Rows::default(),
@@ -194,7 +179,7 @@ pub(crate) async fn swarm(
         return Err(answer::error(StatusCode::NOT_FOUND, "no_such_swarm", format!("{message}{of}")).into());
     }
     let now = EventTime(clock::now_ms());
-    let counters = counters.iter().map(|counter| view::counter(counter, now)).collect();
+    let counters = counters.iter().map(|counter| shown::counter(counter, now)).collect();
     let active = rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();
     Ok(answer::ok(&api::Swarm { swarm_id: id, counters, active, more }))
 }

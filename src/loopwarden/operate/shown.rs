@@ -1,4 +1,5 @@
-//! Tasks and sessions as JSON: names, hashes, flags, numbers, and what an agent was told; nothing of what it wrote or read.
+//! Tasks, agents, swarms, budgets and stops as they are answered: names, hashes, flags, numbers, and what an agent was sent; nothing of
+//! what it wrote or read.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +8,8 @@ use loopwarden_core::engine::{Action, Episode, Session, SubjectKey, Tree, Verdic
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Hash64, Hash128, base32};
 use loopwarden_core::policy::{Detector, Reached};
-use loopwarden_lane::{AgentView, BudgetView, CounterView, TaskState, TaskView};
-use serde_json::Value;
+use loopwarden_core::whom::Whom;
+use loopwarden_lane::{AgentView, BudgetView, CounterView, StopView, TaskState, TaskView};
 
 use crate::operate::api;
 
@@ -59,28 +60,27 @@ pub(crate) fn task(task: &TaskView, lane: usize, lag: Option<u64>) -> api::Task 
     }
 }
 
-/// A stop as people read it: of its row whom, by whom, why, from when and until when.
-pub(crate) fn stop(row: &Value) -> Value {
-    let mut shown = row.get("subject").cloned().unwrap_or_default();
-    let (Some(fields), Some(stop)) = (shown.as_object_mut(), row.pointer("/active/0")) else { return shown };
-    fields.remove("kind");
-    if let Some(name) = fields.remove("group").and_then(|group| group.get("name").cloned()) {
-        fields.insert("root_id".to_owned(), name);
+/// A stop in force.
+pub(crate) fn stop(view: &StopView) -> api::Stop {
+    let StopView { whom, verdict } = view;
+    let by = verdict.stop();
+    api::Stop {
+        whom: stop_name(whom),
+        actor: by.and_then(|by| known(&by.actor)),
+        reason: by.map(|by| by.reason.clone()).unwrap_or_default(),
+        fail: by.filter(|by| by.fails_closed).map(|_| "closed".to_owned()),
+        since: verdict.issued_at.to_rfc3339(),
+        until: verdict.expires_at.to_rfc3339(),
+        command_id: base32(&verdict.command_id.0),
     }
-    let names = [
-        ("actor", "actor"),
-        ("reason", "reason"),
-        ("fail", "fail"),
-        ("since", "issued_at"),
-        ("until", "expires_at"),
-        ("command_id", "command_id"),
-    ];
-    for (name, of) in names {
-        if let Some(value) = stop.get(of) {
-            fields.insert(name.to_owned(), value.clone());
-        }
-    }
-    shown
+}
+
+/// Whom a stop binds: what its release is to name.
+pub(crate) fn stop_name(whom: &Whom) -> api::StopName {
+    let own = whom.kind.field().map(|field| (field, &*whom.name));
+    let given = own.into_iter().chain([("tenant", &*whom.tenant)]).filter(|(_, value)| !value.is_empty());
+    let names = given.map(|(field, value)| (field.to_owned(), value.to_owned())).collect();
+    api::StopName { scope: whom.kind.as_str().to_owned(), names }
 }
 
 /// An agent's session, with its newest steps.
@@ -117,8 +117,13 @@ pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> api:
 }
 
 /// A name; none where it is empty.
-fn known(name: &str) -> Option<String> {
+pub(crate) fn known(name: &str) -> Option<String> {
     Some(name.to_owned()).filter(|name| !name.is_empty())
+}
+
+/// What events have reported of a use; none where none has.
+pub(crate) fn reported(used: u64) -> Option<u64> {
+    Some(used).filter(|used| *used > 0)
 }
 
 /// The place of an agent among those that start each other.
@@ -141,7 +146,6 @@ fn streaks(streaks: &Streaks) -> BTreeMap<String, u32> {
 }
 
 fn spent(session: &Session) -> api::Spent {
-    let reported = |used: u64| Some(used).filter(|used| *used > 0);
     let used = session.head.used;
     api::Spent { calls: session.history.next_sequence(), tokens: reported(used.tokens), cost_micro_usd: reported(used.micro_usd) }
 }

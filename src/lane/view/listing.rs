@@ -2,13 +2,18 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use loopwarden_core::engine::{AgentStanding, AgentState, Head, SEPARATOR, SubjectKey, Surroundings};
-use loopwarden_core::event::{EventTime, TaskId};
-use loopwarden_core::whom::Whom;
+use loopwarden_core::event::{EventTime, Stage, TaskId};
+use loopwarden_core::{detect::Flags, whom::Whom};
+use loopwarden_state::{KeyFamily, StoreError, session};
+
+use crate::settings::ProcessMode;
+use crate::view::ask::{TaskState, TaskView, View};
 
 /// Sessions that one look goes over: some ten milliseconds.
-pub(crate) const SLICE_MAX: usize = 5_000;
+const SLICE_MAX: usize = 5_000;
 
 /// Which sessions a question is about, by the states of their agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -96,7 +101,7 @@ pub struct SessionRow {
 
 impl SessionRow {
     /// `around`: of its agent, but for what the question knows.
-    pub(crate) fn of(subject: SubjectKey, head: &Head, around: Surroundings, listing: &Listing) -> Self {
+    fn of(subject: SubjectKey, head: &Head, around: Surroundings, listing: &Listing) -> Self {
         let stop = listing.stop_of(&subject, head);
         Self {
             swarm_id: head.swarm_id.to_string(),
@@ -142,7 +147,7 @@ impl Listing {
     }
 
     /// Beginnings of the keys that are looked at, in order.
-    pub(crate) fn prefixes(&self) -> Vec<String> {
+    fn prefixes(&self) -> Vec<String> {
         let of = |tenant: &String| format!("{tenant}{SEPARATOR}");
         let mut prefixes = self.tenants.as_ref().map_or_else(|| vec![String::new()], |names| names.iter().map(of).collect());
         prefixes.sort_unstable();
@@ -183,12 +188,12 @@ impl Listed {
         self.is_partial |= other.is_partial;
     }
 
-    pub(crate) fn keep_first(&mut self, listing: &Listing) {
+    fn keep_first(&mut self, listing: &Listing) {
         self.rows.sort_unstable_by(|one, other| one.rank(listing.order).cmp(&other.rank(listing.order)));
         self.rows.truncate(listing.rows_max);
     }
 
-    pub(crate) fn take(&mut self, row: SessionRow, listing: &Listing) {
+    fn take(&mut self, row: SessionRow, listing: &Listing) {
         if let Some(agents) = self.states.get_mut(row.standing.state as usize) {
             *agents += 1;
         }
@@ -200,6 +205,64 @@ impl Listed {
         if self.rows.len() >= 2 * listing.rows_max.max(SLICE_MAX / 8) {
             self.keep_first(listing);
         }
+    }
+}
+
+impl View<'_> {
+    /// Looks at a slice of the sessions: at the first ones, or from where an earlier look stopped on.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn listed(&self, listing: &Listing, from: Option<&Places>) -> Result<Listed, StoreError> {
+        let is_partial = |task: &TaskView| task.id.stage == Stage::Session && task.state != TaskState::Running;
+        let mut listed = Listed { is_partial: self.tasks.iter().any(is_partial), ..Listed::default() };
+        for id in self.running(Stage::Session) {
+            let Some(start) = from.map_or(Some(&[][..]), |places| places.get(&id).map(Vec::as_slice)) else { continue };
+            for prefix in listing.prefixes() {
+                let prefix = prefix.as_bytes();
+                // What lies before the place was looked at.
+                if start > prefix && !start.starts_with(prefix) {
+                    continue;
+                }
+                if let Some(next) = self.list_task(id, prefix, start.max(prefix), listing, &mut listed)? {
+                    listed.next.insert(id, next);
+                    break;
+                }
+            }
+        }
+        listed.keep_first(listing);
+        Ok(listed)
+    }
+
+    /// The key to go on from, where the slice ended before the sessions did.
+    fn list_task(
+        &self,
+        id: TaskId,
+        prefix: &[u8],
+        from: &[u8],
+        listing: &Listing,
+        listed: &mut Listed,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut next = None;
+        let binds = self.mode == ProcessMode::Live;
+        self.scan((id, KeyFamily::Head), prefix, from, |key, value| {
+            if listed.looked_at >= SLICE_MAX as u64 {
+                next = Some(key.to_vec());
+                return Ok(ControlFlow::Break(()));
+            }
+            listed.looked_at += 1;
+            let (head, ring, open) = session::decode_whole_head(value)?;
+            if let Some(subject) = session::subject_of(key) {
+                // The newest step lies in the head.
+                let newest =
+                    open.iter().find(|(slot, ..)| ring.sequence_in(*slot).is_some_and(|at| at + 1 == ring.next_sequence));
+                let polls = newest.is_some_and(|(_, step, _)| step.flags.contains(Flags::POLL));
+                let around = Surroundings { next_sequence: ring.next_sequence, polls, binds, ..Surroundings::default() };
+                listed.take(SessionRow::of(subject, &head, around, listing), listing);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(next)
     }
 }
 
