@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// One end of a connection, or a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// Where it is.
     pub local: SocketAddr,
     /// Where its other end is; nowhere, of a listener.
     pub remote: SocketAddr,

@@ -2,11 +2,48 @@
 //!
 //! Rules are those of page `commit`.
 
-pub mod admin;
-pub mod client;
-mod member;
-pub mod producers;
-pub mod readers;
+/// Topics, permissions and groups, seen and changed from outside.
+pub mod admin {
+    pub mod growth;
+    pub mod operator;
+    pub mod permissions;
+    pub(crate) mod plan;
+    pub mod topics;
+}
+/// Clients of librdkafka: their settings, what they call back, who they are, and what their errors mean.
+pub mod client {
+    pub(crate) mod answers;
+    pub(crate) mod bearer;
+    pub(crate) mod certificates;
+    pub(crate) mod closing;
+    pub(crate) mod context;
+    pub mod fate;
+    pub(crate) mod identity;
+    pub(crate) mod message;
+    pub(crate) mod native;
+    pub(crate) mod rebalance;
+    pub mod settings;
+    pub(crate) mod standstill;
+}
+/// A lane as a member of the consumer group.
+mod member {
+    pub(crate) mod consumer;
+    pub(crate) mod place;
+}
+/// Who writes: a lane in transactions, others each record once and in order.
+pub mod producers {
+    pub(crate) mod transactional;
+    pub mod writer;
+}
+/// Who reads and is no member of the lanes' group.
+pub mod readers {
+    pub(crate) mod changelog;
+    pub(crate) mod commands;
+    pub(crate) mod follow;
+    pub(crate) mod judged;
+    pub mod range;
+    pub(crate) mod reader;
+}
 mod topics;
 
 use std::time::Duration;

@@ -37,7 +37,6 @@ impl Deadline {
         self.at.saturating_duration_since(Instant::now())
     }
 
-    /// Whether it has passed.
     pub fn is_over(&self) -> bool {
         self.left().is_zero()
     }
@@ -50,7 +49,6 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Starts to measure.
     pub fn start() -> Self {
         Self { since: Instant::now() }
     }

@@ -39,12 +39,10 @@ impl Headers {
         self.entries.extend(other.entries.into_iter().map(|(name, at)| (name, at.start + shift..at.end + shift)));
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -28,7 +28,6 @@ pub use steady::SteadyClock;
 /// Whether the handler of [`Log::poll`] wants more records now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// Go on.
     Continue,
     /// Hand over no further record in this poll: a commit is due. The record just handed over counts as delivered.
     Stop,
@@ -78,13 +77,10 @@ pub enum Destination {
 /// One record to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// Where it goes.
     pub destination: Destination,
-    /// Record key.
     pub key: Vec<u8>,
     /// Record value; `None` is a tombstone.
     pub value: Option<Vec<u8>>,
-    /// Headers in order.
     pub headers: Headers,
     /// Record timestamp, Unix ms: event time of what caused it, so that a replay writes the same.
     pub timestamp_ms: i64,
@@ -148,7 +144,6 @@ pub struct CommitSteps {
     pub drain_us: u64,
     /// The offsets, while the records are on their way.
     pub offsets_us: u64,
-    /// The decision.
     pub commit_us: u64,
 }
 
@@ -318,7 +313,6 @@ pub trait Log {
         Ok(())
     }
 
-    /// Forgets everything staged.
     fn discard(&mut self);
 
     /// One transaction: everything staged and these input offsets, or nothing. Steps S2 to S6 of page `commit`.

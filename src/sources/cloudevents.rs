@@ -10,7 +10,7 @@ use loopwarden_core::event::{EventTime, Reason, Rejected, is_name, json};
 use loopwarden_core::native::{id_of, is_native};
 
 use crate::batch::{Batch, Bounds, Made};
-use crate::{fault::Fault, limits::RECORDS_MAX, mapping::Mapping};
+use crate::{body::Fault, body::RECORDS_MAX, mapping::Mapping};
 
 /// The form of all senders here.
 pub const FORM: &str = "CloudEvents";

@@ -3,20 +3,15 @@
 //!
 //! `agents` has a folder for each agent and a row for each folder: all that is known of a program stands there. What comes in bodies of
 //! many records is counted by [`Batch`]: each record is an event, refused with a reason, or none of our business. No function here reads a
-//! clock, a file or a socket; everything is bounded by [`limits`].
+//! clock, a file or a socket; everything is bounded.
 
-mod agent;
 mod agents;
 mod batch;
+mod body;
 pub mod cloudevents;
-mod fault;
-mod frameworks;
 mod grant;
-#[cfg(feature = "gzip")]
-mod gzip;
 pub mod hook;
 pub mod install;
-pub mod limits;
 pub mod mapping;
 pub mod otlp;
 mod recent;
@@ -26,13 +21,30 @@ mod text;
 pub mod transcript;
 mod twofold;
 
-pub use agent::Agent;
 pub use agents::{AGENTS, agent, installable};
 pub use batch::{Batch, Made, Refused};
-pub use fault::Fault;
-pub use grant::{Grant, Tenants, is_act};
 #[cfg(feature = "gzip")]
-pub use gzip::inflate;
+pub use body::inflate;
+pub use body::{Fault, INFLATED_BYTES_MAX, RECORD_BYTES_MAX};
+pub use grant::{Grant, Tenants, is_act};
 pub use senders::{Became, Calls, Compared, NATIVE_FORM, Received, Sender, Senders};
 pub use session::Sessions;
 pub use twofold::{Sources, Twofold};
+
+use crate::{hook::Hook, install::Install, otlp::convention::Convention, transcript::log::Log};
+
+/// All that is known of one agent. What it does not have is absent.
+#[derive(Debug)]
+pub struct Agent {
+    /// Its name in addresses and on the command line.
+    pub name: &'static str,
+    pub title: &'static str,
+    /// What it reports to hooks, and what it reads of them.
+    pub hook: Option<Hook>,
+    /// What makes it start or call a hook.
+    pub install: Option<Install>,
+    /// The log that it leaves on disk.
+    pub(crate) log: Option<Log>,
+    /// What it exports by OpenTelemetry.
+    pub(crate) telemetry: Option<Convention>,
+}

@@ -4,7 +4,10 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 use loopwarden_core::event::{CallResult, Event, EventKind, Outcome};
 
-use crate::limits::{SENDER_CHARS_MAX, SENDERS_MAX};
+/// Senders that have a row of their own; all others share one. A fleet has a handful of programs.
+const SENDERS_MAX: usize = 64;
+/// The name of a sender. Characters.
+const SENDER_CHARS_MAX: usize = 128;
 
 /// The form of those who send events as they are.
 pub const NATIVE_FORM: &str = "events";

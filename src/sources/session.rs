@@ -2,8 +2,12 @@
 
 use std::collections::btree_map::{BTreeMap, Entry};
 
-use crate::limits::{PARENTS_MAX, SESSIONS_MAX};
 use crate::recent::Recent;
+
+/// Traces whose session is remembered, and sessions whose source is. The longest unused are forgotten.
+pub(crate) const SESSIONS_MAX: usize = 16_384;
+/// Spans remembered as the parents of calls that were counted already.
+const PARENTS_MAX: usize = 16_384;
 
 pub(crate) type TraceId = [u8; 16];
 /// Id of a span in its trace.

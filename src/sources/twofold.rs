@@ -1,7 +1,9 @@
 //! Which source reports a session. Two that report the same calls make each of them count twice.
 
-use crate::limits::{NAMED_MAX, SESSIONS_MAX};
-use crate::{batch::Batch, recent::Recent};
+use crate::{batch::Batch, recent::Recent, session::SESSIONS_MAX};
+
+/// Sessions of two sources that are named; more are counted.
+const NAMED_MAX: usize = 8;
 
 /// A session that two sources report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,8 +71,7 @@ impl Sources {
 
 #[cfg(test)]
 mod tests {
-    use super::Sources;
-    use crate::limits::NAMED_MAX;
+    use super::{NAMED_MAX, Sources};
 
     #[test]
     fn both_sources_of_a_session_are_told_of_the_other_and_it_counts_once() {

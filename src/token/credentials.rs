@@ -7,7 +7,7 @@ use loopwarden_core::event::EventTime;
 use serde_json::Value;
 
 use crate::sigv4::{Credentials, encoded};
-use crate::{file, http, http::Way, token::TokenError};
+use crate::{TokenError, file, http, http::Way};
 
 /// Where a container on ECS asks.
 const CONTAINER_HOST: &str = "http://169.254.170.2";

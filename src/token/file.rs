@@ -3,7 +3,7 @@
 use std::{fs::File, io::Read as _, path::Path};
 
 use crate::jwt::Claims;
-use crate::token::{TOKEN_BYTES_MAX, Token, TokenError, sound};
+use crate::{TOKEN_BYTES_MAX, Token, TokenError, sound};
 
 /// The text of a small file without white space around it.
 pub(crate) fn text(path: &Path, what: &str) -> Result<String, TokenError> {

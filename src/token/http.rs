@@ -7,7 +7,7 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_p
 use ureq::{Agent, Body, Proxy, http};
 use ureq::{config::ConfigBuilder, typestate::AgentScope};
 
-use crate::token::TokenError;
+use crate::TokenError;
 
 /// From the look-up of the name to the end of the answer.
 const WAIT: Duration = Duration::from_secs(5);

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::token::{Token, TokenError, sound};
-use crate::{file, http, http::Way, jwt::Claims, sigv4::encoded};
+use crate::{Token, TokenError, file, http, http::Way, jwt::Claims, sigv4::encoded, sound};
 
 /// An issuer, and what it knows this client by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,7 +18,6 @@ pub struct Issuer {
     pub scope: Option<String>,
     /// PEM; without, the authorities of the system.
     pub ca_file: Option<PathBuf>,
-    /// How it is reached.
     pub way: Way,
 }
 

@@ -7,9 +7,8 @@ use std::{thread, time::Duration};
 use loopwarden_log::{clock, clock::Deadline};
 
 use crate::source::Source;
-use crate::token::{Token, TokenError};
+use crate::{Token, TokenError};
 
-/// There is no token.
 pub const E_NO_TOKEN: &str = "E0106";
 
 /// Wait for the first answer: that of one request, and some for the thread.

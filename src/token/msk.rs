@@ -6,8 +6,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use loopwarden_core::event::EventTime;
 
 use crate::sigv4::{Credentials, Request};
-use crate::token::{Token, TokenError};
-use crate::{credentials::Environment, http::Way};
+use crate::{Token, TokenError, credentials::Environment, http::Way};
 
 /// What brokers of MSK take at most. Seconds.
 const LIFE_S: u32 = 900;

@@ -2,15 +2,13 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::token::{Token, TokenError};
-use crate::{file, issuer::Issuer, msk::Msk};
+use crate::{Token, TokenError, file, issuer::Issuer, msk::Msk};
 
 /// Between two looks at a file. Whoever replaced it waits for that long.
 const FILE_AGAIN: Duration = Duration::from_secs(2);
 /// Longest time between two tokens of an issuer: more than that no clock need be right.
 const REFRESH_MAX: Duration = Duration::from_secs(86_400);
 
-/// Where tokens come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// An issuer, asked with a client's credentials.

@@ -22,7 +22,6 @@ impl fmt::Display for HttpStatus {
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The receiver has it.
     Done(HttpStatus),
     /// It does not want this command, whenever it comes.
     Refused(HttpStatus),

@@ -21,7 +21,6 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// A shorter part of a path is a word, and no secret. Bytes.
 const SECRET_BYTES_MIN: usize = 8;
 
-/// Sends to one receiver.
 pub struct Client {
     agent: Agent,
     settings: WebhookSettings,
@@ -76,7 +75,6 @@ impl Client {
         sent.collect()
     }
 
-    /// Sends once.
     pub(crate) fn post(&self, message: &Message) -> Answer {
         match self.try_post(message) {
             Ok(answer) => answer,

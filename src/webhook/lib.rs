@@ -4,7 +4,6 @@
 //! does to it, is felt by a lane.
 
 mod answer;
-mod backoff;
 mod chat;
 mod client;
 mod cloud_event;

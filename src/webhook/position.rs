@@ -8,7 +8,6 @@ use loopwarden_log::replace;
 /// Longest content. Bytes: a number of 64 bits and a line end.
 const BYTES_MAX: u64 = 21;
 
-/// The file.
 pub(crate) struct PositionFile {
     path: PathBuf,
 }

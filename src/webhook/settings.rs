@@ -46,13 +46,11 @@ pub struct WebhookSettings {
     pub token: Option<Token>,
     /// What the links of messages for people are made of; none: they have no links.
     pub links: Option<Links>,
-    /// Signs requests.
     pub secret: Option<Secret>,
     /// PEM; without, the authorities of the system.
     pub ca_file: Option<PathBuf>,
     /// How the receiver is reached.
     pub way: Way,
-    /// Wait for a connection.
     pub connect_wait: Duration,
     /// Wait for a whole request, from the look-up of the name to the end of the answer.
     pub request_wait: Duration,

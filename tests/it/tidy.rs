@@ -286,7 +286,7 @@ const BAD: &[(&str, &str, &str)] = &[
     ("src/guard/agents/deliveries.rs", "fn f(t: Instant) {}", "`Instant` in guard"),
     ("src/guard/guard.rs", "use tokio::sync::Mutex;", "`tokio` in guard"),
     ("src/sources/otlp/call.rs", "use tokio::sync::Mutex;", "`tokio` in sources"),
-    ("src/sources/agents/codex/hook.rs", "fn f() { rand::random() }", "`rand` in sources"),
+    ("src/sources/agents/codex/mod.rs", "fn f() { rand::random() }", "`rand` in sources"),
     ("src/core/event/mod.rs", "use crate::native::NativeEvent;", "may not import `native`"),
     ("src/core/setting/tool.rs", "use std::collections::HashMap;", "`HashMap` in the core"),
     ("src/core/detect/steps/history.rs", "use std::collections::HashSet;", "`HashSet` in the core"),

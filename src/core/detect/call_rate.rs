@@ -5,7 +5,7 @@ use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::{Flags, Step};
 use crate::detect::swarm_repeat::{COUNTED, Counted};
 use crate::detect::text::{CommandText, TextContext};
-use crate::detect::{detector::Detector, steps::history::History, weights::evidence::Marks, weights::news};
+use crate::detect::{detector::Detector, steps::evidence::Marks, steps::history::History, weights::news};
 use crate::event::EventTime;
 use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, Table, ToolPolicy, count, kinds, millis, one_of, settings};
 

@@ -41,17 +41,51 @@ mod detector;
 pub mod finding;
 pub mod no_news;
 pub mod own_words;
-pub mod reference;
+/// Rules of the systems that loopwarden reproduces, and what only they look at. The default policy runs none of them.
+pub mod reference {
+    pub mod category;
+    pub mod dead_end;
+    pub mod exact_repeat;
+    pub mod exploration;
+    pub mod fleet_rate;
+    pub mod near_repeat;
+    pub mod oscillation;
+    pub mod outcome_repeat;
+    pub mod progress_matrix;
+    pub mod semantic_repeat;
+    pub mod shell_failures;
+    pub mod stagnation;
+    pub mod state_repeat;
+    pub mod stuck;
+    pub mod test_fix;
+}
 mod registry;
 mod rule;
 pub mod similar_failures;
 pub mod similar_repeat;
-pub mod steps;
+/// What a session remembers of its steps: one ring, bounded, and what is found in it without a search.
+pub mod steps {
+    pub mod evidence;
+    pub mod facts;
+    pub mod history;
+    pub mod index;
+    pub mod names;
+    pub mod remembered;
+    pub mod step;
+    pub mod tally;
+}
+pub mod streaks;
 pub mod swarm_repeat;
 mod text;
 pub mod text_only;
 pub mod tree;
-pub mod weights;
+/// The sequential test: what a step shows, what it weighs, and the sum (page `detection`).
+pub mod weights {
+    pub mod in_vain;
+    pub mod measure;
+    pub mod news;
+    pub mod score;
+}
 
 // The list finds every detector here, in whichever room it stands.
 use reference::{
@@ -69,17 +103,17 @@ pub use reference::outcome_repeat::OutcomeRun;
 pub use reference::progress_matrix::Matrix;
 pub use registry::Detectors;
 pub use rule::{About, CountSettings};
+pub use steps::evidence::{Evidence, Hashed, Marks};
+pub use steps::facts::{Fact, Facts, Side};
 pub use steps::history::History;
 pub use steps::index::FingerprintIndex;
 pub use steps::names::{ToolId, ToolNames};
 pub use steps::step::{CountedAs, Flags, Step};
-pub use steps::streaks::Streaks;
 pub use steps::tally::{Run, Tally};
+pub use streaks::Streaks;
 pub use text::{Advice, CommandText, TextContext, safe};
 pub use text_only::Texts;
 pub use tree::Brief;
-pub use weights::evidence::{Evidence, Hashed, Marks};
-pub use weights::facts::{Fact, Facts, Side};
 pub use weights::in_vain::brought_nothing;
 pub use weights::measure::{Measured, Waiting};
 pub use weights::score::{Score, Weights, decimal};

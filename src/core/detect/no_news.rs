@@ -3,8 +3,8 @@
 use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::text::{CommandText, TextContext};
 use crate::detect::{
-    detector::Detector, finding::Finding, steps::history::History, steps::step::Step, steps::tally::Tally,
-    weights::evidence::Marks, weights::news, weights::score,
+    detector::Detector, finding::Finding, steps::evidence::Marks, steps::history::History, steps::step::Step,
+    steps::tally::Tally, weights::news, weights::score,
 };
 use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, settings};
 

@@ -24,15 +24,35 @@ mod agent_state;
 mod apply;
 mod context;
 mod cost;
-mod deciding;
+/// From the findings of one moment to at most one command: fusion, and the episode it belongs to.
+mod deciding {
+    pub(crate) mod decide;
+    pub(crate) mod episode;
+    pub(crate) mod fusion;
+}
 mod due;
 mod effects;
 mod exemptions;
 mod input;
 mod marks;
 mod observe;
-mod publishing;
-mod recording;
+/// A decision becomes a command, with its words, and a verdict in force.
+mod publishing {
+    pub(crate) mod board;
+    pub(crate) mod command;
+    pub(crate) mod message;
+    pub(crate) mod publish;
+}
+/// What an event changes in a session: calls and answers become steps, and what ends a loop is taken out.
+mod recording {
+    pub(crate) mod answers;
+    pub(crate) mod calls;
+    pub(crate) mod identify;
+    pub(crate) mod lifecycle;
+    pub(crate) mod record;
+    pub(crate) mod swarm_calls;
+    pub(crate) mod uses;
+}
 mod session;
 mod stop;
 mod subject;

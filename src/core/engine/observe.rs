@@ -13,6 +13,13 @@ use crate::event::Message;
 use crate::identity::Hash64;
 use crate::policy::{Detector, Mode, Policy, ToolPolicy};
 
+/// What a detector finds, where it runs.
+macro_rules! found {
+    ($detectors:ident.$name:ident, $($recorded:expr),+) => {
+        if $detectors.$name.mode.is_on() { $name::observe(&$detectors.$name, $($recorded),+) } else { None }
+    };
+}
+
 /// What recording an event has left to look at.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Recorded<'p> {
@@ -44,30 +51,24 @@ pub(super) struct MatrixBlock {
 
 /// What the detectors find in what was recorded. `streaks` are their counters: each detector advances its own.
 pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &History, streaks: &mut Streaks) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let (mut findings, detectors) = (Vec::new(), &policy.detectors);
     if let Some((message, text)) = recorded.text {
         observe_text(policy, message, &text, history, streaks, &mut findings);
     }
     let step = recorded.step.and_then(|(sequence, tool)| Some((history.get(sequence)?, tool)));
     if let Some((step, tool)) = step.filter(|_| recorded.is_requested) {
-        let settings = &policy.detectors.call_rate;
-        if settings.mode.is_on() {
-            findings.extend(call_rate::observe(settings, tool, history, step, step.time));
-        }
-        if policy.detectors.cycle.mode.is_on() {
-            findings.extend(cycle::observe(&policy.detectors.cycle, tool, history, step));
-        }
-        if policy.detectors.budget.mode.is_on() {
-            findings.extend(budget::observe(&policy.detectors.budget, &mut streaks.spent, history.tool(step), step));
+        findings.extend(found!(detectors.call_rate, tool, history, step, step.time));
+        findings.extend(found!(detectors.cycle, tool, history, step));
+        if detectors.budget.mode.is_on() {
+            findings.extend(budget::observe(&detectors.budget, &mut streaks.spent, history.tool(step), step));
         }
     }
     if recorded.compares_calls {
         findings.extend(compare_calls(policy, recorded, history, streaks));
-    } else if let Some((step, tool)) = step.filter(|(step, _)| step.flags.contains(Flags::REFUSED)) {
-        let settings = &policy.detectors.exact_repeat;
-        if settings.mode.is_on() {
-            findings.extend(exact_repeat::still_in_window(settings, tool, history, step));
-        }
+    } else if let Some((step, tool)) = step.filter(|(step, _)| step.flags.contains(Flags::REFUSED))
+        && detectors.exact_repeat.mode.is_on()
+    {
+        findings.extend(exact_repeat::still_in_window(&detectors.exact_repeat, tool, history, step));
     }
     if let Some((step, tool)) = step.filter(|_| recorded.is_completed) {
         if step.is_evidence() {
@@ -90,12 +91,8 @@ fn observe_text(
     findings: &mut Vec<Finding>,
 ) {
     let detectors = &policy.detectors;
-    if detectors.text_only.mode.is_on() {
-        findings.extend(text_only::observe(&detectors.text_only, &mut streaks.texts, text));
-    }
-    if detectors.own_words.mode.is_on() {
-        findings.extend(own_words::observe(&detectors.own_words, &mut streaks.own_texts, history, message));
-    }
+    findings.extend(found!(detectors.text_only, &mut streaks.texts, text));
+    findings.extend(found!(detectors.own_words, &mut streaks.own_texts, history, message));
 }
 
 /// `exact_repeat`, and where it has no finding `near_repeat`, on the newest counted call.
@@ -105,14 +102,9 @@ fn compare_calls(policy: &Policy, recorded: &Recorded<'_>, history: &History, st
         Some((sequence, tool)) if sequence == step.sequence => tool,
         _ => policy.tools.get(history.tool(step)),
     };
-    let settings = &policy.detectors.exact_repeat;
-    let exact = if settings.mode.is_on() { exact_repeat::observe(settings, tool, &streaks.exact, history, step) } else { None };
-    let near = &policy.detectors.near_repeat;
-    let mut found = match exact {
-        Some(found) => found,
-        None if near.mode.is_on() => near_repeat::observe(near, tool, &streaks.near, step)?,
-        None => return None,
-    };
+    let detectors = &policy.detectors;
+    let exact = found!(detectors.exact_repeat, tool, &streaks.exact, history, step);
+    let mut found = exact.or_else(|| found!(detectors.near_repeat, tool, &streaks.near, step))?;
     if found.is_current && found.tier > 0 {
         streaks.near_tier = streaks.near_tier.max(found.tier);
         found.tier = streaks.near_tier;
@@ -131,9 +123,7 @@ fn observe_outcome(
     findings: &mut Vec<Finding>,
 ) {
     let detectors = &policy.detectors;
-    if detectors.outcome_repeat.mode.is_on() {
-        findings.extend(outcome_repeat::observe(&detectors.outcome_repeat, tool, &mut streaks.outcome, step));
-    }
+    findings.extend(found!(detectors.outcome_repeat, tool, &mut streaks.outcome, step));
     if detectors.stagnation.mode.is_on() || detectors.stuck.mode.is_on() {
         findings.extend(match matrix_block {
             // Steps under its block are not analysed; one that ran publishes the block again.
@@ -141,27 +131,13 @@ fn observe_outcome(
             None => progress_matrix::observe(&detectors.stagnation, &detectors.stuck, tool, &mut streaks.matrix, step),
         });
     }
-    if detectors.state_repeat.mode.is_on() {
-        findings.extend(state_repeat::observe(&detectors.state_repeat, tool, history, step));
-    }
-    if detectors.semantic_repeat.mode.is_on() {
-        findings.extend(semantic_repeat::observe(&detectors.semantic_repeat, tool, history, step));
-    }
-    if detectors.oscillation.mode.is_on() {
-        findings.extend(oscillation::observe(&detectors.oscillation, history, step));
-    }
-    if detectors.dead_end.mode.is_on() {
-        findings.extend(dead_end::observe(&detectors.dead_end, tool, history, step));
-    }
-    if detectors.test_fix.mode.is_on() {
-        findings.extend(test_fix::observe(&detectors.test_fix, &mut streaks.tests, step));
-    }
-    if detectors.shell_failures.mode.is_on() {
-        findings.extend(shell_failures::observe(&detectors.shell_failures, &mut streaks.shell, step));
-    }
-    if detectors.exploration.mode.is_on() {
-        findings.extend(exploration::observe(&detectors.exploration, &mut streaks.exploration, history, step));
-    }
+    findings.extend(found!(detectors.state_repeat, tool, history, step));
+    findings.extend(found!(detectors.semantic_repeat, tool, history, step));
+    findings.extend(found!(detectors.oscillation, history, step));
+    findings.extend(found!(detectors.dead_end, tool, history, step));
+    findings.extend(found!(detectors.test_fix, &mut streaks.tests, step));
+    findings.extend(found!(detectors.shell_failures, &mut streaks.shell, step));
+    findings.extend(found!(detectors.exploration, &mut streaks.exploration, history, step));
 }
 
 /// A step with which the score is at its bound or above it, put into the words of the detector that describes it most tightly. Outages

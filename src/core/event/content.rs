@@ -18,13 +18,11 @@ pub enum Content<'a> {
 /// A content, looked at. Text that holds JSON is JSON (a tool's arguments often arrive so).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum View<'a> {
-    /// Nothing.
     Absent,
     /// JSON source text, without white space around it.
     Json(Cow<'a, str>),
     /// Text that is no JSON, unescaped.
     Text(Cow<'a, str>),
-    /// A hash.
     Sha256([u8; 32]),
 }
 

@@ -10,7 +10,6 @@ use crate::event::{field::Cuts, wire::Wire};
 use crate::limits::{DESCRIPTION_CHARS_MAX, FUTURE_MS_MAX, STATE_CHARS_MAX, TEXT_CHARS_MAX};
 use crate::whom::Kind;
 
-/// What `kind` may say.
 pub(crate) const KINDS: [&str; 12] = [
     "tool_call",
     "tool_result",
@@ -236,12 +235,10 @@ fn meaning<T: Copy>(words: &[(&str, T)], word: &str) -> Option<T> {
     words.iter().find(|(name, _)| *name == word).map(|(_, value)| *value)
 }
 
-/// The words themselves.
 fn names<T>(words: &[(&'static str, T)]) -> Vec<&'static str> {
     words.iter().map(|(name, _)| *name).collect()
 }
 
-/// What `outcome` may say.
 const OUTCOMES: [(&str, Outcome); 6] = [
     ("ok", Outcome::Ok),
     ("error", Outcome::Error),
@@ -278,14 +275,12 @@ pub fn allowed(rejected: &Rejected) -> Option<String> {
     Some(format!("one of {}", words.join(", ")))
 }
 
-/// What `role` may say.
 const ROLES: [(&str, Role); 3] = [("user", Role::User), ("assistant", Role::Assistant), ("system", Role::System)];
 
 fn role(word: &str) -> Option<Role> {
     meaning(&ROLES, word)
 }
 
-/// What `scope` may say.
 const SCOPES: [(&str, ResetScope); 3] =
     [("agent", ResetScope::Agent), ("session", ResetScope::Session), ("swarm", ResetScope::Swarm)];
 
@@ -293,7 +288,6 @@ fn reset_scope(word: &str) -> Option<ResetScope> {
     meaning(&SCOPES, word)
 }
 
-/// What `ack` may say.
 const ACKS: [(&str, Ack); 6] = [
     ("received", Ack::Received),
     ("applied", Ack::Applied),

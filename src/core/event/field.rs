@@ -19,7 +19,6 @@ pub(super) fn required<T>(value: Option<T>, name: &str) -> Result<T, Rejected> {
     value.ok_or_else(|| Rejected::at(Reason::MissingField, name))
 }
 
-/// Any text.
 pub(super) fn text<'a>(raw: Raw<'a>, name: &str) -> Result<Option<Cow<'a, str>>, Rejected> {
     raw.map(|raw| text_of(raw, name)).transpose()
 }

@@ -63,7 +63,6 @@ pub struct Event<'a> {
     pub has_time: bool,
     /// Whether the producer named the agent.
     pub has_agent: bool,
-    /// Timestamp of the record.
     pub record_time: EventTime,
     /// Producer's counter: counts gaps and disorder, never reorders.
     pub seq: Option<u64>,
@@ -83,7 +82,6 @@ pub struct Event<'a> {
     pub model: Option<Cow<'a, str>>,
     /// Texts cut at their limit while decoding, and labels dropped beyond theirs.
     pub texts_cut: u32,
-    /// What happened.
     pub kind: EventKind<'a>,
 }
 
@@ -98,9 +96,7 @@ pub enum EventKind<'a> {
     Tool(Call<'a>, CallResult<'a>),
     /// A text of the user, the assistant or the harness.
     Message(Message<'a>),
-    /// The agent begins.
     SessionStart,
-    /// The agent is done.
     SessionEnd,
     /// Evidence of progress.
     Progress,
@@ -187,7 +183,6 @@ pub struct Call<'a> {
     pub call_id: Option<Cow<'a, str>>,
     /// What the agent says this step is for.
     pub description: Option<Cow<'a, str>>,
-    /// Arguments.
     pub args: Content<'a>,
 }
 
@@ -198,7 +193,6 @@ pub struct CallResult<'a> {
     pub tool: Option<Cow<'a, str>>,
     /// The call it answers.
     pub call_id: Option<Cow<'a, str>>,
-    /// The answer.
     pub result: Content<'a>,
     /// Takes the place of `result` in every comparison.
     pub stable_result: Content<'a>,
@@ -206,13 +200,11 @@ pub struct CallResult<'a> {
     pub truncated: bool,
     /// Bytes of the whole answer, where given: of two that were cut it may tell them apart.
     pub result_bytes: Option<u64>,
-    /// How it ended.
     pub outcome: Outcome,
     /// Error type, where given; never empty.
     pub error_type: Option<Cow<'a, str>>,
     /// Error message, where given; never empty.
     pub error_message: Option<Cow<'a, str>>,
-    /// Exit code, where given.
     pub exit_code: Option<i64>,
     /// How long the call took, where given. Whole milliseconds.
     pub duration_ms: Option<u64>,
@@ -221,11 +213,8 @@ pub struct CallResult<'a> {
 /// How a call ended. Where the event is silent: `Error` if it has an error, else `Ok` if it has a result, else `Unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It worked.
     Ok,
-    /// It failed.
     Error,
-    /// It was refused.
     Denied,
     /// It took too long.
     Timeout,
@@ -238,7 +227,6 @@ pub enum Outcome {
 /// A text turn.
 #[derive(Debug, Clone)]
 pub struct Message<'a> {
-    /// Who speaks.
     pub role: Role,
     /// What [`Message::text`] tells.
     text: Option<MessageText<'a>>,
@@ -281,7 +269,6 @@ impl Message<'_> {
     }
 }
 
-/// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A person, or a simulator of one.
@@ -292,7 +279,6 @@ pub enum Role {
     System,
 }
 
-/// What a `reset` forgets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetScope {
     /// This agent of the session.
@@ -306,11 +292,8 @@ pub enum ResetScope {
 /// What a worker did with a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ack {
-    /// It arrived.
     Received,
-    /// It was carried out.
     Applied,
-    /// It had expired.
     IgnoredExpired,
     /// A later one had been applied.
     IgnoredStale,

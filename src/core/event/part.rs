@@ -8,12 +8,10 @@ use crate::limits::{COST_USD_MAX, ERROR_CHARS_MAX, LABEL_KEY_CHARS_MAX, LABEL_VA
 
 type Labels<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
-/// What an `error` says.
 #[derive(Default)]
 pub(super) struct ErrorPart<'a> {
     /// Its class; a class is short, so it is cut like a name.
     pub(super) kind: Option<Cow<'a, str>>,
-    /// Its text.
     pub(super) message: Option<Cow<'a, str>>,
     /// Exit code of the process.
     pub(super) exit_code: Option<i64>,

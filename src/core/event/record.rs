@@ -7,7 +7,6 @@ use crate::event::EventTime;
 /// One partition of one topic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicPartition {
-    /// Topic name.
     pub topic: String,
     /// Partition number, from 0.
     pub partition: u32,
@@ -68,9 +67,7 @@ impl RecordMeta<'_> {
 /// A record as a log hands it over. The value is null for a tombstone.
 #[derive(Debug, Clone)]
 pub struct Record<'a> {
-    /// Place, time, key.
     pub meta: RecordMeta<'a>,
-    /// Value bytes.
     pub value: Option<&'a [u8]>,
 }
 

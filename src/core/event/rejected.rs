@@ -120,7 +120,6 @@ impl Reason {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}{}", reason.as_str(), if field.is_empty() { "" } else { " at " }, field)]
 pub struct Rejected {
-    /// Why.
     pub reason: Reason,
     /// JSON pointer of the field, empty where the whole value is concerned. Bounded; never content.
     pub field: String,

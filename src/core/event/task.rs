@@ -26,9 +26,7 @@ impl Stage {
 /// A task: one stage on one input partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId {
-    /// Stage.
     pub stage: Stage,
-    /// Input partition.
     pub partition: u32,
 }
 

@@ -1,4 +1,4 @@
-//! SHA-256 and its shortened forms.
+//! SHA-256 and its shortened forms; FNV, which only distinguishes things and never defends against anybody; and ids as people read them.
 
 use std::fmt;
 
@@ -122,4 +122,65 @@ pub fn hash_parts(parts: &[&str]) -> Digest {
         hasher.update(part.as_bytes());
     }
     Digest(hasher.finalize().into())
+}
+
+/// FNV-1a, 64 bits: offset basis `cbf29ce484222325`, prime `100000001b3`.
+#[derive(Debug, Clone, Copy)]
+pub struct Fnv64(u64);
+
+impl Default for Fnv64 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Fnv64 {
+    /// The hash of nothing: the offset basis.
+    pub const fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    /// The hash of what was hashed so far, and these bytes after it.
+    pub fn with(self, bytes: &[u8]) -> Self {
+        Self(bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)))
+    }
+
+    /// The hash as a number.
+    pub const fn finish(self) -> u64 {
+        self.0
+    }
+}
+
+/// Digits of ids: Crockford's base 32.
+const ID_DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/// 128 bits in 26 digits of Crockford's base 32, the most significant first: such texts sort as the bytes do.
+#[must_use]
+pub fn base32(bytes: &[u8; 16]) -> String {
+    let value = u128::from_be_bytes(*bytes);
+    let mut text = [b'0'; 26];
+    text.iter_mut().rev().fold(value, |value, place| {
+        *place = ID_DIGITS.get(value as usize & 31).copied().unwrap_or(b'0');
+        value >> 5
+    });
+    std::str::from_utf8(&text).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fnv64, base32};
+
+    #[test]
+    fn fnv_answers_as_published() {
+        assert_eq!(Fnv64::new().finish(), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(Fnv64::new().with(b"a").finish(), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(Fnv64::new().with(b"foobar").finish(), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn all_bits_and_none_are_the_ends_of_the_range() {
+        assert_eq!(base32(&[0; 16]), "00000000000000000000000000");
+        assert_eq!(base32(&[255; 16]), "7ZZZZZZZZZZZZZZZZZZZZZZZZZ");
+        assert_eq!(base32(&33_u128.to_be_bytes()), "00000000000000000000000011");
+    }
 }

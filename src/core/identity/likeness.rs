@@ -1,5 +1,7 @@
 //! Sketches compared: how much two texts share, of which only the smallest hashes are kept.
 
+use zerocopy::{FromBytes as _, IntoBytes as _};
+
 /// Hashes of a sketch, one for each bit of a number. The standard error of a similarity estimated from 32 of them is 0.09 at one half; texts of up to 34 words are compared
 /// exactly.
 pub const SKETCH_HASHES: usize = 32;
@@ -176,6 +178,29 @@ impl<'a> Places<'a> {
         }
         0
     }
+}
+
+/// Numbers that hold so many words.
+#[must_use]
+pub const fn pairs_of(words: usize) -> usize {
+    words.div_ceil(2)
+}
+
+/// The words, two in a number, as they lie in memory.
+pub fn paired(words: &[u16]) -> impl Iterator<Item = u32> + '_ {
+    words.chunks(2).map(|pair| {
+        let mut cell = 0_u32;
+        for (place, word) in cell.as_mut_bytes().chunks_mut(2).zip(pair) {
+            place.copy_from_slice(word.as_bytes());
+        }
+        cell
+    })
+}
+
+/// The first `len` words of such numbers.
+#[must_use]
+pub fn unpaired(cells: &[u32], len: usize) -> &[u16] {
+    <[u16]>::ref_from_bytes(cells.as_bytes()).unwrap_or_default().get(..len).unwrap_or_default()
 }
 
 #[cfg(test)]

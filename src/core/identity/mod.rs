@@ -4,18 +4,15 @@
 //! `policy` builds once and hands in.
 
 mod arguments;
-mod base32;
 mod call;
 mod candidates;
 mod canonical;
 mod fingerprint;
-mod fnv;
 mod hash;
 mod likeness;
 mod mask;
 mod number;
 mod outcome;
-mod pairs;
 mod phrases;
 mod recipe;
 mod scanner;
@@ -24,19 +21,16 @@ mod signature;
 mod sketch;
 
 pub use arguments::{Arguments, argument_names, canonical_text};
-pub use base32::base32;
 pub use call::{CallIdentity, CallRules, args_identity, call_identity};
 pub(crate) use canonical::canonical_json;
 pub use fingerprint::{FingerprintRules, fingerprint, fingerprint_text};
-pub use fnv::Fnv64;
-pub use hash::{Digest, Hash64, Hash128, hash_bytes, hash_parts, hash_text};
-pub use likeness::{Places, SKETCH_HASHES, Sketch, SketchView};
+pub use hash::{Digest, Fnv64, Hash64, Hash128, base32, hash_bytes, hash_parts, hash_text};
+pub use likeness::{Places, SKETCH_HASHES, Sketch, SketchView, paired, pairs_of, unpaired};
 pub use mask::{MaskError, MaskRule, MaskSet, SHIPPED_MASKS, shipped_masks};
 pub use outcome::{
     Compared, OutcomeRules, ToolOutcomeRules, error_key, outcome_identity, readable_text, readable_text_of, state_identity,
     text_identity,
 };
-pub use pairs::{paired, pairs_of, unpaired};
 pub use phrases::Phrases;
 pub use recipe::IdentityRecipe;
 pub use shell::{ShellRules, after_cd};

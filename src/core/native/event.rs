@@ -28,7 +28,6 @@ pub struct EventAgent<'a> {
     /// Absent for the main agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<&'a str>,
-    /// The model behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<&'a str>,
     /// The tree that it belongs to: of an agent that another one of its session has started, the session.
@@ -39,7 +38,6 @@ pub struct EventAgent<'a> {
     pub kind: Option<&'a str>,
 }
 
-/// Why a call failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct EventError<'a> {
     /// Exit code of the process.
@@ -54,7 +52,6 @@ pub struct EventError<'a> {
 }
 
 impl<'a> NativeEvent<'a> {
-    /// Sets a member.
     pub fn put(&mut self, name: &'a str, value: impl Serialize) {
         let source = source_of(&value);
         if source != "null" {

@@ -23,7 +23,6 @@ const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// A record of a task's changelog: key, and value or tombstone.
 pub type ChangelogRecord = (TaskId, Vec<u8>, Option<Vec<u8>>);
 
-/// Clients of one growth.
 pub struct Grower {
     options: KafkaOptions,
     admin: Admin,

@@ -12,9 +12,7 @@ pub const REPLICATION_DEFAULT: u16 = 3;
 /// What a topic is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Events from agents.
     Input,
-    /// Commands to agents.
     Commands,
     /// Verdicts in force.
     State,
@@ -37,7 +35,6 @@ impl Purpose {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicPlan {
     pub name: String,
-    /// What it is for.
     pub purpose: Purpose,
     pub partitions: u32,
     /// Copies.
@@ -103,7 +100,6 @@ pub struct TopicFacts {
 }
 
 impl TopicFacts {
-    /// A setting's value.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.config.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
@@ -123,7 +119,6 @@ pub enum Severity {
 pub struct TopicProblem {
     /// Documented code.
     pub code: &'static str,
-    /// How much it matters.
     pub severity: Severity,
     pub topic: String,
     /// What is wrong and what to do.

@@ -28,7 +28,6 @@ struct Brokers {
 /// A broker as of the last statistics. Its own idle time begins anew with each connection, also with one to a broker that is frozen.
 #[derive(Debug)]
 struct Last {
-    /// Answers so far.
     answers: u64,
     /// By the client's monotonic clock.
     at_us: i64,

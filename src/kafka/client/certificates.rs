@@ -16,7 +16,6 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// What tells one state of a file from another: device, number, time of change, length.
 type Stamp = (u64, u64, i64, i64, u64);
 
-/// Watches the files.
 pub(crate) struct Certificates {
     files: Vec<PathBuf>,
     seen: Vec<Stamp>,

@@ -2,7 +2,7 @@
 //!
 //! Who drops a client of librdkafka waits for its threads, its group, its resolver, without a time: a lane that closed while it was being
 //! assigned stood still for ever. So the end of each client, whatever it is, takes place on a thread of its own, which is waited for as long as
-//! [`limits::CLOSE_WAIT`]; and a member pays what it owes to its group before ([`crate::member::rebalance`]).
+//! [`limits::CLOSE_WAIT`]; and a member pays what it owes to its group before ([`crate::client::rebalance`]).
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::{ops::Deref, sync::Arc, thread, time::Duration};

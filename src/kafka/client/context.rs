@@ -12,7 +12,7 @@ use rdkafka::{
     client::OAuthToken, config::RDKafkaLogLevel, message::DeliveryResult, producer::ProducerContext, types::RDKafkaRespErr,
 };
 
-use crate::{client::answers::Answers, client::bearer, client::standstill::Standstill, member::rebalance::Rebalances};
+use crate::{client::answers::Answers, client::bearer, client::rebalance::Rebalances, client::standstill::Standstill};
 
 fn forward(level: RDKafkaLogLevel, facility: &str, line: &str) {
     match level {
@@ -133,7 +133,6 @@ pub(crate) struct ConsumerSide {
 /// How far a partition reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// Last stable offset.
     pub(crate) stable: u64,
     /// Everything up to there was fetched and handed over.
     pub(crate) is_drained: bool,

@@ -39,9 +39,7 @@ pub struct Security {
     pub key_file: Option<PathBuf>,
     /// As `SCRAM-SHA-512`; with tokens `OAUTHBEARER`. Setting it switches SASL on.
     pub sasl_mechanism: Option<String>,
-    /// SASL user.
     pub username: Option<String>,
-    /// SASL password.
     pub password: Option<Secret>,
     /// Instead of user and password.
     pub tokens: Option<Tokens>,
@@ -77,9 +75,7 @@ pub struct KafkaOptions {
     pub group_protocol: GroupProtocol,
     /// Where a new group begins.
     pub start: Start,
-    /// TLS and SASL.
     pub security: Security,
-    /// Verbatim librdkafka settings.
     pub native: NativeSettings,
     /// Bytes of fetched records this lane may hold.
     pub fetch_bytes_max: usize,
@@ -418,7 +414,6 @@ pub(crate) fn admin(options: &KafkaOptions) -> ClientConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("librdkafka setting \"{key}\": {message}")]
 pub struct BadSetting {
-    /// The setting.
     pub key: String,
     /// What librdkafka says of it.
     pub message: String,

@@ -15,9 +15,9 @@ use rdkafka::{Message, Offset, TopicPartitionList};
 use crate::client::closing::Bounded;
 use crate::client::context::{ConsumerSide, Extent};
 use crate::client::message::{hand_over, weight};
+use crate::client::rebalance::{Kind, Rebalances};
 use crate::client::settings::{GroupProtocol, KafkaOptions};
 use crate::client::{bearer, fate, identity, settings};
-use crate::member::rebalance::{Kind, Rebalances};
 use crate::topics::Topics;
 
 /// Between two tries of a seek that came before the partition's fetcher.

@@ -14,7 +14,7 @@ use rdkafka::{error::KafkaError, message::BorrowedMessage};
 use crate::client::settings::{KafkaOptions, Start};
 use crate::client::{bearer, fate, identity, settings};
 use crate::client::{closing::Bounded, context::ConsumerSide, message::read_headers};
-use crate::{member::rebalance::Rebalances, readers::reader::Reader};
+use crate::{client::rebalance::Rebalances, readers::reader::Reader};
 
 /// A record and its place.
 struct Placed {

@@ -25,7 +25,6 @@ pub enum Followed {
     Record,
     /// All there is has been handed over, and the leaders of all partitions answer.
     Current,
-    /// Nothing new.
     Nothing,
 }
 

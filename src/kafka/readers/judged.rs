@@ -15,7 +15,6 @@ use rdkafka::Offset;
 use crate::client::settings::KafkaOptions;
 use crate::readers::reader::{Polled, Reader};
 
-/// Wait for one answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
 /// So late a partition is before its records are looked at. Milliseconds.
 const LOOK_MS: u64 = 4_000;

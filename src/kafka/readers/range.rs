@@ -38,7 +38,6 @@ pub enum Bound {
     Time(i64),
 }
 
-/// A record that waits.
 struct Held {
     offset: u64,
     timestamp_ms: i64,

@@ -34,7 +34,6 @@ pub(crate) enum Polled<'a> {
 pub(crate) enum Drained {
     /// The handler has enough for now.
     Stopped(u64),
-    /// There is nothing more.
     End(u64),
 }
 
@@ -183,7 +182,6 @@ impl Reader {
         self.client.assign(&list).map_err(|error| fate::of(&error, doing))
     }
 
-    /// Reads nothing any more.
     pub(crate) fn unassign(&self, doing: &str) -> Result<(), LogError> {
         self.client.unassign().map_err(|error| fate::of(&error, doing))
     }

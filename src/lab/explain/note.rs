@@ -8,7 +8,7 @@ use loopwarden_core::policy::{Detector, Policy, ToolPolicy};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{cases::Answer, explain::sum::SumNote, explain::why};
+use crate::{cases::stepped::Answer, explain::sum::SumNote, explain::why};
 
 /// Characters of content that are shown of one field.
 const CONTENT_CHARS: usize = 160;

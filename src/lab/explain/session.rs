@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::note::{Note, content};
 use super::{Shown, Wanted};
-use crate::cases::SteppedLane;
+use crate::cases::stepped::SteppedLane;
 use crate::report::{Section, Table, plain};
 
 /// Other tenants with a session of this name that are named.

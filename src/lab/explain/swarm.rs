@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::note::step_of;
 use super::{Shown, Wanted};
-use crate::cases::SteppedLane;
+use crate::cases::stepped::SteppedLane;
 use crate::report::{Section, Table};
 
 /// Sessions and fingerprints of one swarm that are followed; of more only the events count.

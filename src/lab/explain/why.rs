@@ -4,7 +4,7 @@ use loopwarden_core::detect::Finding;
 use loopwarden_core::engine::{Action, Command, Session};
 use loopwarden_core::policy::{Mode, Policy};
 
-use crate::cases::Answer;
+use crate::cases::stepped::Answer;
 
 /// Why a finding led to no command of its own; empty where it did.
 pub(super) fn of_finding(finding: &Finding, answer: &Answer, session: &Session, policy: &Policy) -> String {

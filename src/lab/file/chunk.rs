@@ -49,7 +49,6 @@ enum Value {
 pub(super) struct PlacedLine {
     value: Option<Value>,
     key: Option<Range<usize>>,
-    /// Names and values.
     headers: Vec<(Range<usize>, Option<Range<usize>>)>,
     pub(super) line: u64,
     pub(super) partition: u32,

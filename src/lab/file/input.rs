@@ -21,9 +21,7 @@ const MAGIC_BYTES: usize = 6;
 /// One input of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileInput {
-    /// A file.
     Path(PathBuf),
-    /// Standard input.
     Stdin,
 }
 
@@ -33,7 +31,6 @@ impl FileInput {
         if argument == "-" { Self::Stdin } else { Self::Path(PathBuf::from(argument)) }
     }
 
-    /// Name in messages.
     pub fn name(&self) -> String {
         match self {
             Self::Path(path) => path.display().to_string(),

@@ -48,7 +48,6 @@ struct Reader {
     next: BTreeMap<u32, u64>,
 }
 
-/// Whether reading goes on.
 enum Reading {
     On,
     /// The first line that is no event ends a strict reading.

@@ -56,7 +56,6 @@ impl Point {
 pub struct Curve(Vec<Point>);
 
 impl Curve {
-    /// As rows.
     #[must_use]
     pub fn table(&self) -> Table {
         Table::of(self.0.iter().map(Point::row))

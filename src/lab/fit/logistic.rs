@@ -14,7 +14,6 @@ const CURVATURE_MAX: f64 = 0.25;
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     pub(super) facts: Facts,
-    /// How many there are.
     pub(super) steps: usize,
     /// Weight of those in labelled loops.
     pub(super) of_loops: f64,

@@ -46,7 +46,6 @@ const CURVE_STEP: i32 = 25;
 /// A block waits for this multiple of the sum of a nudge. Percent.
 const BLOCK_PERCENT: i32 = 220;
 
-/// What a fit found.
 #[derive(Debug, Clone)]
 pub struct Fit {
     /// The policy's score with the fitted weights and the proposed bounds.

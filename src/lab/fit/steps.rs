@@ -151,7 +151,6 @@ pub(super) struct Known {
     pub loops: Vec<(u64, u64)>,
     /// The same of look-alikes.
     pub look_alikes: Vec<(u64, u64)>,
-    /// It ended well.
     pub has_succeeded: bool,
 }
 
@@ -177,7 +176,6 @@ impl Known {
         self.loops.is_empty() && !self.look_alikes.is_empty()
     }
 
-    /// Whether anything is.
     pub(super) const fn is_known(&self) -> bool {
         self.has_succeeded || !self.loops.is_empty() || !self.look_alikes.is_empty()
     }

@@ -28,13 +28,11 @@ const WARM_MAX: usize = 128;
 /// How far everything is read, as it is kept between two processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadPositions {
-    /// Directories that were followed.
     pub dirs: BTreeSet<String>,
     /// Logs below them, by the path of their first file.
     pub logs: BTreeMap<String, ReadPosition>,
 }
 
-/// Directories that are followed.
 #[derive(Debug)]
 pub struct Follower {
     dirs: Vec<PathBuf>,

@@ -23,17 +23,14 @@ pub struct Found {
     pub is_partial: bool,
     /// Why the input could not be read to its end.
     pub damaged: Option<LogError>,
-    /// How long it took.
     pub elapsed: Duration,
 }
 
 impl Found {
-    /// Number of rejected lines.
     pub fn rejected(&self) -> u64 {
         self.stats.rejected.iter().sum::<u64>() + self.refused
     }
 
-    /// Number of events.
     pub fn events(&self) -> u64 {
         self.stats.events.iter().sum()
     }

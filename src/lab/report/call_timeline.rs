@@ -14,7 +14,6 @@ const TAIL_MAX: usize = 30;
 /// Tools and examples of content that are kept; a further tool has no name.
 const NAMES_MAX: usize = 64;
 
-/// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ended {
@@ -75,7 +74,6 @@ pub struct RepeatedCall {
     pub excerpt: Option<String>,
 }
 
-/// Calls in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallTimeline {
     pub head: Vec<CallCell>,

@@ -21,7 +21,6 @@ pub enum CommandKind {
     Unblock,
     /// A message for the model.
     Nudge,
-    /// Refuses calls.
     Block,
 }
 
@@ -44,10 +43,8 @@ impl CommandKind {
     }
 }
 
-/// One command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedCommand {
-    /// What it does.
     pub kind: CommandKind,
     /// Published for observation only: nobody obeys it.
     pub is_shadow: bool,
@@ -69,7 +66,6 @@ pub struct PublishedCommand {
     pub count: Option<u64>,
     /// Number of agents of a swarm among which the calls were counted.
     pub workers: Option<u64>,
-    /// Event that caused it.
     pub event_id: Option<String>,
     /// Time of issue, if what was written is a time.
     pub issued_at: Option<EventTime>,

@@ -115,7 +115,6 @@ pub struct Changes {
     newly_nudged: u64,
     no_longer_blocked: u64,
     no_longer_nudged: u64,
-    /// Without a change.
     pub same: u64,
 }
 

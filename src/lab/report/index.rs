@@ -18,7 +18,6 @@ pub struct EventIndex {
 #[derive(Debug, Clone, Default)]
 struct KnownSession {
     stretches: Vec<Stretch>,
-    /// Events so far.
     seen: u64,
     /// Those of the agents that labels name.
     seen_of: BTreeMap<String, u64>,

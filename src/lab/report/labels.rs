@@ -29,7 +29,6 @@ pub struct Ending {
     /// Empty = none.
     pub tenant: String,
     pub session: String,
-    /// `None` = not known.
     pub success: Option<bool>,
 }
 

@@ -58,7 +58,6 @@ impl Proportion {
 /// What a policy, or a detector of it, finds and disturbs. A hit is a stretch or a session with a command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quality {
-    /// Labelled loops.
     pub loops: Proportion,
     /// Labelled stretches that only look like a loop: a hit is a false alarm.
     pub look_alikes: Proportion,

@@ -70,7 +70,6 @@ impl Spent {
         (self.cost_micro_usd as f64 / 100.0).round() / 1e4
     }
 
-    /// Whether events say anything.
     pub const fn is_known(self) -> bool {
         self.tokens > 0 || self.cost_micro_usd > 0
     }

@@ -31,7 +31,6 @@ pub struct Retain {
     pub only_commands: bool,
 }
 
-/// The statistics.
 #[derive(Debug, Clone, Default)]
 pub struct ReplayStats {
     pub detectors: Detectors,

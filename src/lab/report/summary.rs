@@ -30,10 +30,8 @@ pub struct PolicyName {
     pub sha256: String,
 }
 
-/// The report.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
-    /// Names of the input.
     #[serde(skip)]
     pub sources: Vec<String>,
     pub policy: PolicyName,
@@ -128,7 +126,6 @@ impl Report {
         vec![format!("{calls} and texts in loops, {} of {}", cost(spent), cost(all)), format!("saved: {saved}")]
     }
 
-    /// The report for people.
     pub fn sections(&self) -> Vec<Section> {
         let mut notes = Vec::new();
         if self.total.commands.shadow > 0 {

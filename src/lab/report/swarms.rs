@@ -10,7 +10,6 @@ use crate::report::{CommandKind, PublishedCommand};
 
 /// Swarms kept, each with one tool; commands about further ones are in the sums of the report only.
 const SWARMS_MAX: usize = 1_000;
-/// Swarms in JSON.
 const SWARMS_IN_JSON: usize = 200;
 
 /// Commands to a swarm about a tool.

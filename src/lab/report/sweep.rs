@@ -12,7 +12,6 @@ use crate::{report::Table, report::command::CommandCounts, report::quality::roun
 /// A setting and its values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Axis {
-    /// Key of the policy.
     pub key: String,
     /// As written.
     pub values: Vec<String>,
@@ -34,12 +33,9 @@ pub struct Point {
     pub scores: Result<Scores, String>,
 }
 
-/// The grid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sweep {
-    /// Names of the input.
     pub sources: Vec<String>,
-    /// Profile of the policy.
     pub profile: String,
     pub axes: Vec<Axis>,
     /// Every combination, the last axis fastest; of a sweep that was stopped, the finished ones.

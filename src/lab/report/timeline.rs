@@ -100,7 +100,6 @@ impl Timeline {
         }
     }
 
-    /// Width of a slice.
     pub const fn width_ms(&self) -> i64 {
         self.width_ms
     }
@@ -110,7 +109,6 @@ impl Timeline {
         self.slices.iter().map(|(at, slice)| (*at, *slice))
     }
 
-    /// Beginning of a slice.
     pub const fn begin(&self, at: i64) -> EventTime {
         EventTime(at.saturating_mul(self.width_ms))
     }

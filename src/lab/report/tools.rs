@@ -9,7 +9,6 @@ use crate::report::{CommandKind, PublishedCommand};
 
 /// Tools counted apart; calls of further ones are counted together. Agents choose the names, and may choose any number of them.
 const TOOLS_MAX: usize = 1_000;
-/// Tools in JSON.
 const TOOLS_IN_JSON: usize = 200;
 
 /// Calls of one tool, and commands about it.

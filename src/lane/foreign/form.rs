@@ -3,7 +3,7 @@
 use loopwarden_core::event::{Reason, Record, RecordMeta, Rejected, decode};
 use loopwarden_log::Headers;
 use loopwarden_sources::{Batch, Became, Calls, Fault, Grant, Made, NATIVE_FORM, Senders, Sessions, cloudevents, mapping, otlp};
-use loopwarden_sources::{cloudevents::Transport, limits::INFLATED_BYTES_MAX, mapping::Mapping};
+use loopwarden_sources::{INFLATED_BYTES_MAX, cloudevents::Transport, mapping::Mapping};
 
 /// What the records of a topic are.
 #[derive(Debug)]

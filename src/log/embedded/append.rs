@@ -18,7 +18,6 @@ const SYNC_WAIT_MAX: Duration = Duration::from_secs(30);
 pub struct Append<'a> {
     /// Record key: the session id. It chooses the partition.
     pub key: &'a [u8],
-    /// The event.
     pub value: &'a [u8],
     /// Headers, such as `traceparent`.
     pub headers: Vec<Header<'a>>,

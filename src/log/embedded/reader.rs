@@ -18,11 +18,8 @@ type RowVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 /// One output, with its number in its feed: from 0, without gaps, for ever the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbeddedOutput {
-    /// Number in the feed.
     pub sequence: u64,
-    /// Record key.
     pub key: Vec<u8>,
-    /// Record value.
     pub value: Option<Vec<u8>>,
     /// Headers in order; a value may be null.
     pub headers: Vec<(String, Option<Vec<u8>>)>,

@@ -9,7 +9,6 @@ use loopwarden_state::RocksStore;
 
 use crate::{InputNames, LogError};
 
-/// Outputs that readers follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Feed {
@@ -18,7 +17,6 @@ pub enum Feed {
 }
 
 impl Feed {
-    /// Every feed.
     pub const ALL: [Self; 2] = [Self::Commands, Self::DeadLetters];
 }
 
@@ -31,7 +29,6 @@ pub struct EmbeddedOptions {
     pub instance: String,
     /// Partitions of each stage's input. Fixed when the directory is made.
     pub partitions: u32,
-    /// Lanes of the process.
     pub lanes: u32,
     /// Topic names that records carry.
     pub names: InputNames,
@@ -91,7 +88,6 @@ impl Extent {
 pub(super) struct Writer {
     pub(super) inputs: BTreeMap<TaskId, Extent>,
     pub(super) feeds: BTreeMap<Feed, Extent>,
-    /// Committed input offsets.
     pub(super) offsets: BTreeMap<TaskId, u64>,
     /// Batches written so far in this process.
     pub(super) written: u64,
@@ -103,7 +99,6 @@ pub(super) struct Writer {
     pub(super) calls: u64,
 }
 
-/// What is synced.
 #[derive(Debug, Default)]
 pub(super) struct Durable {
     pub(super) written: u64,

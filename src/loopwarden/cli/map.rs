@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, io, path::Path};
 use loopwarden_core::{event::EventTime, limits::RECORD_BYTES_MAX_DEFAULT};
 use loopwarden_lab::report::counted;
 use loopwarden_log::clock;
-use loopwarden_sources::limits::RECORD_BYTES_MAX;
-use loopwarden_sources::mapping::{Framing, Trial};
+use loopwarden_sources::{RECORD_BYTES_MAX, mapping::Framing, mapping::Trial};
 
 use crate::cli::shared::lines::{lines, unreadable};
 use crate::failure::{Failure, Outcome};

@@ -14,7 +14,7 @@ mod opencode;
 mod openhands;
 mod qwen;
 
-use crate::{agent::Agent, install::Install};
+use crate::{Agent, install::Install};
 
 /// All agents. Of two that are equally sure of a log or an export, the first reads it.
 pub static AGENTS: [Agent; 12] = [

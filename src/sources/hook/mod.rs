@@ -4,21 +4,21 @@
 //! waits for a decision. [`write()`] puts the decision into the words of that agent. What cannot be read is answered with "no opinion":
 //! a guard that does not understand stops nobody.
 
-pub(crate) mod contract;
-pub(crate) mod event;
-pub(crate) mod message;
+mod contract;
+mod message;
 mod native;
-pub(crate) mod object;
+mod object;
 #[cfg(test)]
 mod recorded;
-pub(crate) mod say;
 pub(crate) mod shape;
 
-pub use contract::Hook;
-pub use event::HookEvent;
+pub(crate) use contract::{AFTER, EVENT, Say};
+pub use contract::{Hook, HookEvent};
 use loopwarden_guard::Answer;
+pub(crate) use message::{Call, HookMessage, Outcome, Value, What, message, time};
+pub(crate) use object::{Object, text};
 
-use crate::{agent::Agent, hook::message::What, hook::object::Object, hook::say::Say};
+use crate::Agent;
 
 /// Longest body of a hook that is read. Bytes. An edit of a large file is a few hundred kilobytes.
 pub const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;

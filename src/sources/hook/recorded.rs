@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::agents::{AGENTS, agent};
 use crate::hook::{BODY_BYTES_MAX, read, write};
-use crate::{agent::Agent, hook::event::HookEvent};
+use crate::{Agent, hook::HookEvent};
 
 const MESSAGE: &str = "The same call has returned the same result 3 times. Try something else.";
 

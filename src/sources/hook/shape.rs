@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::hook::message::{Call, HookMessage, Value, What, time};
-use crate::{hook::object::Object, hook::say::Say};
+use crate::hook::{Call, HookMessage, Object, Say, Value, What, time};
 
 /// Session, agent, model and time, with what happened.
 pub(crate) fn read<'a>(body: &Object<'a>, what: What<'a>) -> Option<HookMessage<'a>> {

@@ -10,7 +10,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::batch::{Bounds, Made};
-use crate::limits::{EXPRESSION_BYTES_MAX, RECORD_BYTES_MAX};
+use crate::body::RECORD_BYTES_MAX;
+
+/// An expression of a mapping. Bytes. Its parser goes as deep as there are brackets in it.
+const EXPRESSION_BYTES_MAX: usize = 1_024;
 
 /// The form of all senders here.
 pub const FORM: &str = "mapping";

@@ -4,7 +4,7 @@ use prost::Message;
 use serde_json::{Value, json};
 
 use crate::batch::Batch;
-use crate::otlp::form::{Form, Signal};
+use crate::otlp::envelope::{Form, Signal};
 
 /// `Export…ServiceResponse`: the same numbers for traces, logs and metrics.
 #[derive(Clone, PartialEq, Message)]

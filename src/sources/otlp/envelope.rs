@@ -5,10 +5,20 @@ use loopwarden_core::event::{Reason, Rejected, json};
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use serde::de::DeserializeOwned;
 
-use crate::fault::Fault;
-use crate::limits::{RECORD_BYTES_MAX, RECORDS_MAX};
-use crate::otlp::form::{Form, Signal};
+use crate::body::{Fault, RECORD_BYTES_MAX, RECORDS_MAX};
 use crate::otlp::message::{Any, AnyValue, KeyValue, Resource, Scope};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    Traces,
+    Logs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Protobuf,
+    Json,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Origin {

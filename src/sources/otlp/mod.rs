@@ -7,7 +7,7 @@ mod answer;
 pub(crate) mod call;
 pub(crate) mod convention;
 mod envelope;
-mod form;
+mod frameworks;
 pub(crate) mod meaning;
 mod message;
 pub(crate) mod view;
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 pub use answer::{failure, success};
 use convention::{Convention, Reader};
 use envelope::Origin;
-pub use form::{Form, Signal};
+pub use envelope::{Form, Signal};
 use loopwarden_core::event::{EventTime, Reason, Rejected};
 use loopwarden_core::native::{NativeEvent, id_of};
 use meaning::Meaning;
@@ -28,7 +28,7 @@ use view::{LogView, SpanView, checked_session};
 use crate::batch::{Batch, Bounds, Made};
 use crate::senders::{Calls, Received};
 use crate::session::{Names, Sessions, SpanId, TraceId, hex};
-use crate::{agents::AGENTS, fault::Fault, frameworks};
+use crate::{agents::AGENTS, body::Fault};
 
 /// The form of all senders here.
 pub const FORM: &str = "OpenTelemetry";

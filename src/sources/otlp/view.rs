@@ -5,9 +5,13 @@ use std::borrow::Cow;
 use loopwarden_core::event::{EventTime, Reason, Rejected, is_name};
 use serde_json::{Map, Number, Value};
 
-use crate::limits::{ATTRIBUTES_MAX, SPAN_EVENTS_MAX};
 use crate::otlp::envelope::Origin;
 use crate::otlp::message::{Any, AnyValue, KeyValue, LogRecord, Span, SpanEvent};
+
+/// Attributes of one record. The SDKs' own bound is 128.
+const ATTRIBUTES_MAX: usize = 1_024;
+/// Span events looked at, from the first on.
+const SPAN_EVENTS_MAX: usize = 128;
 
 /// Attributes that name a session, the best first.
 const SESSION: [&str; 14] = [

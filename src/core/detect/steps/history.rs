@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::detect::steps::remembered::{COMPLETED_MIN, Derived, FEW_STEPS, MEMORY_STEPS, Remembered, SEQUENCE_MAX};
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::{detector::Detector, steps::index::FingerprintIndex, steps::names::ToolNames, weights::evidence::Evidence};
+use crate::detect::{detector::Detector, steps::evidence::Evidence, steps::index::FingerprintIndex, steps::names::ToolNames};
 use crate::identity::{Hash64, Hash128};
 
 /// The steps of one session, newest last; at most `capacity`.

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::detect::detector::{Detector, DetectorBits};
-use crate::detect::{steps::names::ToolId, weights::evidence::Evidence};
+use crate::detect::{steps::evidence::Evidence, steps::names::ToolId};
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128, Signature};
 use crate::setting::ToolPolicy;

@@ -2,7 +2,7 @@
 //! between holds here too: a swarm of agents that each edit and try again is at work.
 
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::{steps::history::History, weights::evidence::Marks, weights::news};
+use crate::detect::{steps::evidence::Marks, steps::history::History, weights::news};
 
 /// Whether a completed call brought its agent nothing: a failure of a call not made before or of one that failed alike, and a success that repeats a known call with a known
 /// answer. What has few words, what waits and what was done since a change got somewhere.

@@ -1,8 +1,8 @@
 //! A completed step against the steps before it: its facts, its news, and how it waits. One walk over what the session remembers.
 
+use crate::detect::steps::evidence::{Evidence, Marks};
+use crate::detect::steps::facts::{Fact, Facts};
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::weights::evidence::{Evidence, Marks};
-use crate::detect::weights::facts::{Fact, Facts};
 use crate::detect::weights::news::{self, Likeness, NEAR_PERCENT, NEWS_PERCENT, Turns, likeness_of};
 use crate::detect::{steps::history::History, steps::remembered::Remembered};
 use crate::identity::Places;

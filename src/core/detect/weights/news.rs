@@ -5,7 +5,7 @@
 //! words of its call.
 
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::{steps::history::History, steps::remembered::MEMORY_STEPS, weights::evidence::Marks};
+use crate::detect::{steps::evidence::Marks, steps::history::History, steps::remembered::MEMORY_STEPS};
 use crate::identity::SketchView;
 
 /// Answers that share so much are the same answer. Percent of their runs of three words.

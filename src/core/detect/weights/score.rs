@@ -4,7 +4,7 @@
 //! Points are hundredths, whole numbers: a sum is the same on every machine.
 
 use crate::detect::finding::{Finding, evidence_identity};
-use crate::detect::weights::facts::{Fact, Facts, Side};
+use crate::detect::steps::facts::{Fact, Facts, Side};
 use crate::detect::weights::measure::{Measured, Waiting};
 use crate::detect::{detector::Detector, rule::CountSettings, steps::history::History, steps::step::Step, steps::tally::Tally};
 use crate::setting::{BlockScope, Mode, Table};

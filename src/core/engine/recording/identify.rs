@@ -3,7 +3,7 @@
 use std::{borrow::Cow, cell::LazyCell};
 
 use crate::detect::reference::test_fix;
-use crate::detect::weights::evidence::{ANSWER_WORDS_MAX, ARGUMENT_WORDS_MAX, ARGUMENTS_MAX, LITTLE_WORDS};
+use crate::detect::steps::evidence::{ANSWER_WORDS_MAX, ARGUMENT_WORDS_MAX, ARGUMENTS_MAX, LITTLE_WORDS};
 use crate::detect::{Evidence, Family, Flags, Hashed, History, Marks, Step, loop_identity};
 use crate::engine::context::Context;
 use crate::event::{Call, CallResult, Content, Outcome, View};

@@ -20,7 +20,6 @@ use crate::{
 
 /// Tools in the table; the rest is one row.
 const TOOLS_SHOWN: usize = 30;
-/// Swarms in the table.
 const SWARMS_SHOWN: usize = 30;
 /// Rejected lines that are listed.
 const REJECTIONS_SHOWN: usize = 20;

@@ -140,7 +140,6 @@ pub(super) fn length(length: f64) -> String {
     format!("{length:.2}")
 }
 
-/// Any table.
 pub(super) fn table(label: &str, table: &Table) -> Markup {
     if table.is_empty() {
         return html! { p.quiet { "Nothing." } };

@@ -30,7 +30,6 @@ const ROWS: [Row; 4] = [
 struct Layout {
     slices: Vec<(usize, Slice)>,
     breaks: Vec<usize>,
-    /// Number of places.
     width: usize,
 }
 

@@ -8,7 +8,7 @@ use loopwarden_lab::report::grouped;
 use loopwarden_log::clock;
 use loopwarden_sources::otlp::{Form, Signal};
 use loopwarden_sources::{Batch, Became, Calls, Fault, NATIVE_FORM, Senders, Sessions, Sources, cloudevents, mapping, otlp};
-use loopwarden_sources::{cloudevents::Transport, limits::INFLATED_BYTES_MAX, mapping::Mapping};
+use loopwarden_sources::{INFLATED_BYTES_MAX, cloudevents::Transport, mapping::Mapping};
 
 use super::{finding::Finding, input};
 use crate::cli::shared::lines::{lines, unreadable};

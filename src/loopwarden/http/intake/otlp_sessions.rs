@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use loopwarden_core::event::EventTime;
 use loopwarden_sources::otlp::{FORM, Form, Signal, read};
-use loopwarden_sources::{Batch, Fault, Sessions, inflate, limits};
+use loopwarden_sources::{Batch, Fault, INFLATED_BYTES_MAX, Sessions, inflate};
 
 use crate::input_quality::InputQuality;
 
@@ -23,7 +23,7 @@ impl Exports {
         quality: &InputQuality,
     ) -> Result<Batch, Fault> {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let inflated = if is_gzip { inflate(body, limits::INFLATED_BYTES_MAX).map(Some) } else { Ok(None) };
+        let inflated = if is_gzip { inflate(body, INFLATED_BYTES_MAX).map(Some) } else { Ok(None) };
         let read =
             inflated.and_then(|inflated| read(what, inflated.as_deref().unwrap_or(body), &mut sessions, now, event_bytes_max));
         match read {

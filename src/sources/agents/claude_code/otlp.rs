@@ -16,7 +16,6 @@ pub(super) const CONVENTION: Convention = Convention {
     log,
 };
 
-/// Prefix of its names.
 const PREFIX: &str = "claude_code.";
 /// Stands where a text is not reported.
 const REDACTED: &str = "<REDACTED>";

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::measure;
+use crate::detect::steps::evidence::{ARGUMENT_WORDS_MAX, Evidence, Hashed, LITTLE_WORDS, Marks};
 use crate::detect::steps::history::History;
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::weights::evidence::{ARGUMENT_WORDS_MAX, Evidence, Hashed, LITTLE_WORDS, Marks};
 use crate::identity::{Hash128, read_text};
 
 /// A call of few tools with few words, how it is answered, and what happens before it.

@@ -2,8 +2,8 @@
 
 use loopwarden_core::event::Rejected;
 
-use crate::frameworks::langchain::{given, returned};
 use crate::otlp::convention::{Convention, no_log};
+use crate::otlp::frameworks::langchain::{given, returned};
 use crate::otlp::meaning::{AGENT, Meaning, ended};
 use crate::{otlp::call::Call, otlp::view::SpanView};
 

@@ -2,7 +2,7 @@
 //!
 //! What it means is seen against the steps before it: `news`.
 
-use crate::detect::weights::facts::Facts;
+use crate::detect::steps::facts::Facts;
 use crate::identity::{SketchView, paired, pairs_of, unpaired};
 
 /// Answers of fewer words are too short to be compared.

@@ -1,4 +1,4 @@
-//! OpenTelemetry's GenAI semantic conventions: `execute_tool` spans, with the older names of what is opt-in.
+//! OpenTelemetry's GenAI semantic conventions: `execute_tool` spans, with the older names of what is opt-in. And the spans of calls to MCP.
 //!
 //! - arguments and results as attributes: the newest form, also PydanticAI, Agent Framework, AI SDK 7
 //! - as span events `gen_ai.tool.message` and `gen_ai.choice`: Strands without its newest form
@@ -13,10 +13,10 @@ use crate::otlp::meaning::{AGENT, Meaning, ended};
 use crate::otlp::view::{Attributes, SpanView};
 
 /// What to switch on where arguments or results are missing.
-pub(super) const HINT: &str =
+const HINT: &str =
     "arguments and results are opt-in: OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true, or your SDK's switch";
 
-pub(super) const CONVENTION: Convention = Convention { name: "GenAI semantic conventions", hint: HINT, span, log: no_log };
+pub(super) const GENAI: Convention = Convention { name: "GenAI semantic conventions", hint: HINT, span, log: no_log };
 
 const ARGS: [&str; 2] = ["gen_ai.tool.call.arguments", "tool_arguments"];
 const RESULT: [&str; 2] = ["gen_ai.tool.call.result", "tool_response"];
@@ -35,7 +35,7 @@ fn span(view: SpanView<'_>) -> Result<Meaning, Rejected> {
 }
 
 /// A call by these names.
-pub(crate) fn call(view: SpanView<'_>) -> Result<Call, Rejected> {
+fn call(view: SpanView<'_>) -> Result<Call, Rejected> {
     let attributes = view.attributes;
     let tool = match attributes.owned(&["gen_ai.tool.name"])? {
         Some(tool) => tool,
@@ -64,4 +64,25 @@ pub(crate) fn call(view: SpanView<'_>) -> Result<Call, Rejected> {
 fn google(attributes: Attributes<'_>, key: &'static str) -> Result<Option<Value>, Rejected> {
     let is_off = attributes.is("gcp.vertex.agent.tool_call_args", "{}") && attributes.is("gcp.vertex.agent.tool_response", "{}");
     if is_off { Ok(None) } else { attributes.value(&[key]) }
+}
+
+/// Calls to MCP servers (`tools/call`). Such a span may lie inside of an `execute_tool` span of the same call: one of the two counts.
+pub(super) const MCP: Convention = Convention { name: "MCP", hint: HINT, span: mcp, log: no_log };
+
+/// `SpanKind` of the one that serves.
+const SERVER: i32 = 2;
+
+fn mcp(view: SpanView<'_>) -> Result<Meaning, Rejected> {
+    if !view.attributes.is("mcp.method.name", "tools/call") {
+        return Ok(Meaning::Other);
+    }
+    // The client's span is the parent of a server's.
+    if view.span.kind == SERVER && !view.span.parent_span_id.is_empty() {
+        return Ok(Meaning::Nothing);
+    }
+    let mut call = call(view)?;
+    if call.tool.is_empty() {
+        view.name()?.strip_prefix("tools/call ").unwrap_or_default().clone_into(&mut call.tool);
+    }
+    Ok(Meaning::Inner(Box::new(call)))
 }
