@@ -27,6 +27,7 @@ mod metrics {
 mod memory {
     pub(crate) mod cache;
     pub(crate) mod counters;
+    pub(crate) mod held;
     pub(crate) mod pinned;
     pub(crate) mod seen;
     pub(crate) mod sorted;
@@ -48,9 +49,7 @@ mod task {
     pub(crate) mod outcome;
     pub(crate) mod poison;
     pub(crate) mod retention;
-    pub(crate) mod share;
     pub(crate) mod state;
-    pub(crate) mod stops;
     pub(crate) mod tasks;
     pub(crate) mod timers;
 }

@@ -2,7 +2,7 @@
 
 use loopwarden_core::{event::TaskId, identity::Fnv64};
 
-use crate::{KeyFamily, Position, StateStore, StoreError};
+use crate::{KeyFamily, Position, ScanFlow, StateStore, StoreError, try_scan};
 
 /// Hash of everything a task holds in `families`, keys and values. Of a Position only what two runs over the same input share
 /// ([`Position::deterministic`]). Two stores with equal state have equal hashes, whatever kind they are.
@@ -12,23 +12,13 @@ use crate::{KeyFamily, Position, StateStore, StoreError};
 pub fn state_hash(store: &dyn StateStore, task: TaskId, families: &[KeyFamily]) -> Result<u64, StoreError> {
     let mut hash = Fnv64::new();
     for family in families {
-        let mut failed = None;
-        store.scan(task, *family, &[], &[], &mut |key, value| {
-            let value = match deterministic(*family, value) {
-                Ok(value) => value,
-                Err(error) => {
-                    failed = Some(error);
-                    return std::ops::ControlFlow::Break(());
-                }
-            };
+        try_scan(store, task, *family, &[], &[], |key, value| {
+            let value = deterministic(*family, value)?;
             // Lengths in front, or two records could pass for one.
             hash = hash.with(&[family.byte()]).with(&(key.len() as u64).to_be_bytes()).with(key);
             hash = hash.with(&(value.len() as u64).to_be_bytes()).with(&value);
-            std::ops::ControlFlow::Continue(())
+            Ok(ScanFlow::Continue(()))
         })?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
     }
     Ok(hash.finish())
 }

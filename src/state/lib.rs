@@ -78,6 +78,53 @@ impl StoreError {
     }
 }
 
+/// A value that a task keeps under keys of one family.
+pub trait Stored: Sized {
+    const FAMILY: KeyFamily;
+
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// As [`codec::decode`]; also for numbers that mean nothing.
+    fn decode(bytes: &[u8]) -> Result<Self, StoreError>;
+
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// As [`codec::encode`].
+    fn encode(&self) -> Result<Vec<u8>, StoreError>;
+}
+
+/// Reads the value under a key of a task; `None` where there is none.
+///
+/// # Errors
+/// See [`StoreError`].
+pub fn read<S: Stored>(store: &dyn StateStore, task: TaskId, key: &[u8]) -> Result<Option<S>, StoreError> {
+    store.get(task, &StateKey::new(S::FAMILY, key.to_vec()))?.map(|bytes| S::decode(&bytes)).transpose()
+}
+
+/// [`StateStore::scan`] with a visitor that may fail: its first failure ends the scan.
+///
+/// # Errors
+/// See [`StoreError`].
+pub fn try_scan(
+    store: &dyn StateStore,
+    task: TaskId,
+    family: KeyFamily,
+    prefix: &[u8],
+    from: &[u8],
+    mut visit: impl FnMut(&[u8], &[u8]) -> Result<ScanFlow, StoreError>,
+) -> Result<(), StoreError> {
+    let mut failed = None;
+    store.scan(task, family, prefix, from, &mut |key, value| {
+        visit(key, value).unwrap_or_else(|error| {
+            failed = Some(error);
+            ScanFlow::Break(())
+        })
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
 /// Whether a scan goes on.
 pub type ScanFlow = std::ops::ControlFlow<()>;
 

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::{collections::btree_map::Entry, ops::ControlFlow};
 
 pub use growth::Growth;
-use loopwarden_core::engine::{SubjectKey, TimerKind};
+use loopwarden_core::engine::{StopState, SubjectKey, TimerKind};
 use loopwarden_core::event::{EventTime, Stage, TaskId, partition_of};
 
-use crate::{Change, KeyFamily, Position, StateKey, StateStore, StoreError, TimerKey, session, step, stop, swarm};
+use crate::{Change, KeyFamily, Position, StateKey, StateStore, StoreError, Stored, TimerKey, read, session, step, stop};
 
 /// The partition that a session moves to from `partition`; `None` if it stays there, or never belonged there.
 pub fn moves_to(growth: Growth, partition: u32, record_key: &[u8]) -> Option<u32> {
@@ -119,7 +119,7 @@ impl Rekeying {
     pub fn add_stop(&mut self, store: &impl StateStore, key: &[u8], from: u32, to: u32) -> Result<(), StoreError> {
         let (from, to) = (task(from), task(to));
         let state_key = StateKey::new(KeyFamily::Stop, key.to_vec());
-        let held = |task| store.get(task, &state_key)?.map(|bytes| stop::decode(&bytes)).transpose();
+        let held = |task| read::<StopState>(store, task, key);
         let Some(moved) = held(from)? else { return Ok(()) };
         let timer = |due| TimerKey { due, kind: TimerKind::Stop.number(), subject: key }.to_state_key();
         let armed = store.get(from, &timer(moved.due()))?;
@@ -131,7 +131,7 @@ impl Rekeying {
             }
             self.push(to, timer(there.due()), None);
         }
-        self.push(to, state_key.clone(), Some(stop::encode(&moved)?));
+        self.push(to, state_key.clone(), Some(moved.encode()?));
         if armed.is_some() {
             self.push(to, timer(moved.due()), armed);
         }
@@ -145,7 +145,8 @@ impl Rekeying {
     /// See [`StoreError`].
     pub fn finish(mut self, store: &impl StateStore) -> Result<Vec<Change>, StoreError> {
         for (task, counts) in self.counts {
-            self.changes.push(Change { task, key: swarm::counts_key(), value: Some(swarm::encode_counts(&counts)?) });
+            let key = StateKey::new(<[u64; 2]>::FAMILY, Vec::new());
+            self.changes.push(Change { task, key, value: Some(counts.encode()?) });
         }
         for task in self.arrived {
             self.changes.extend(first_position(store, task.partition)?);
@@ -161,10 +162,7 @@ impl Rekeying {
     fn count(&mut self, store: &impl StateStore, task: TaskId, by: i64, is_blocked: bool) -> Result<(), StoreError> {
         let [sessions, blocked] = match self.counts.entry(task) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => {
-                let stored = store.get(task, &swarm::counts_key())?;
-                unknown.insert(stored.map_or(Ok([0, 0]), |bytes| swarm::decode_counts(&bytes))?)
-            }
+            Entry::Vacant(unknown) => unknown.insert(read(store, task, &[])?.unwrap_or_default()),
         };
         *sessions = sessions.saturating_add_signed(by);
         *blocked = blocked.saturating_add_signed(if is_blocked { by } else { 0 });
@@ -253,18 +251,17 @@ mod tests {
         }
         let bytes = session::encode_head(&head, &StoredRing::of(&History::new(8)), std::iter::empty()).unwrap();
         changes.push(Change { task: task(partition), key: session::head_key(&key), value: Some(bytes) });
-        let counts = store.get(task(partition), &swarm::counts_key()).unwrap();
-        let [sessions, blocked] = counts.map_or([0, 0], |bytes| swarm::decode_counts(&bytes).unwrap());
-        let counts = swarm::encode_counts(&[sessions + 1, blocked]).unwrap();
-        changes.push(Change { task: task(partition), key: swarm::counts_key(), value: Some(counts) });
+        let [sessions, blocked] = read(store, task(partition), &[]).unwrap().unwrap_or_default();
+        let counts = [sessions + 1, blocked].encode().unwrap();
+        changes.push(Change { task: task(partition), key: StateKey::new(KeyFamily::Swarm, Vec::new()), value: Some(counts) });
         store.commit(changes).unwrap();
     }
 
     /// Records of a session, and how many sessions its task counts.
     fn found(store: &MemoryStore, partition: u32, session: &str) -> (usize, u64) {
-        let counts = store.get(task(partition), &swarm::counts_key()).unwrap().unwrap();
+        let [sessions, _] = read::<[u64; 2]>(store, task(partition), &[]).unwrap().unwrap();
         let records = held(store, task(partition), &key_of(session)).unwrap().map_or(0, |held| held.records.len());
-        (records, swarm::decode_counts::<2>(&counts).unwrap()[0])
+        (records, sessions)
     }
 
     fn moved(store: &mut MemoryStore, session: &str) {

@@ -10,7 +10,7 @@ use loopwarden_core::event::TaskId;
 use crate::board::corrupt;
 use crate::head::StoredHead;
 use crate::ring::StoredRing;
-use crate::{Change, KeyFamily, StateKey, StateStore, StoreError, codec, step};
+use crate::{Change, KeyFamily, StateKey, StateStore, StoreError, codec, step, try_scan};
 
 /// A session as it was read.
 #[derive(Debug)]
@@ -69,21 +69,15 @@ pub fn load(
     place(open);
     if stored.has_pages() {
         let prefix = step::prefix(session_key);
-        let mut failed = None;
-        store.scan(task, KeyFamily::Page, &prefix, &prefix, &mut |key, value| {
-            let Some(page) = step::page_in(key, &prefix) else { return ControlFlow::Continue(()) };
-            match step::decode_page(page, value) {
-                Ok(found) if found.iter().any(|(slot, ..)| stored.is_open(*slot)) => {
-                    failed = Some(StoreError::Corrupt("page: a step that lies in the head".to_owned()));
-                }
-                Ok(found) => place(found),
-                Err(error) => failed = Some(error),
+        try_scan(store, task, KeyFamily::Page, &prefix, &prefix, |key, value| {
+            let Some(page) = step::page_in(key, &prefix) else { return Ok(ControlFlow::Continue(())) };
+            let found = step::decode_page(page, value)?;
+            if found.iter().any(|(slot, ..)| stored.is_open(*slot)) {
+                return Err(StoreError::Corrupt("page: a step that lies in the head".to_owned()));
             }
-            if failed.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            place(found);
+            Ok(ControlFlow::Continue(()))
         })?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
     }
     let resized = stored.capacity != history_steps.max(1);
     let skip = stored.len.saturating_sub(history_steps.max(1));

@@ -5,13 +5,7 @@ use loopwarden_core::event::EventTime;
 use serde::{Deserialize, Serialize};
 
 use crate::board::StoredBoard;
-use crate::{KeyFamily, StateKey, StoreError, codec};
-
-/// Where the state of a subject is kept.
-#[must_use]
-pub fn key(subject: &SubjectKey) -> StateKey {
-    StateKey::new(KeyFamily::Stop, subject.row_key().into_bytes())
-}
+use crate::{KeyFamily, StoreError, Stored, codec};
 
 /// The subject of a key; `None` for bytes that are no such key.
 #[must_use]
@@ -27,22 +21,19 @@ struct StoredStop<'a> {
     forgotten_at: i64,
 }
 
-/// Bytes of what is known of a subject.
-///
-/// # Errors
-/// As [`codec::encode`].
-pub fn encode(state: &StopState) -> Result<Vec<u8>, StoreError> {
-    let board = StoredBoard::of(&state.board);
-    codec::encode(&StoredStop { board, time: state.time.0, forgotten_at: state.forgotten_at.0 })
-}
+/// What is known of whom an operator stops, under the key of the state row.
+impl Stored for StopState {
+    const FAMILY: KeyFamily = KeyFamily::Stop;
 
-/// Reads what is known of a subject.
-///
-/// # Errors
-/// As [`codec::decode`].
-pub fn decode(bytes: &[u8]) -> Result<StopState, StoreError> {
-    let StoredStop { board, time, forgotten_at } = codec::decode(KeyFamily::Stop.as_str(), bytes)?;
-    Ok(StopState { board: board.into_board()?, time: EventTime(time), forgotten_at: EventTime(forgotten_at) })
+    fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        let StoredStop { board, time, forgotten_at } = codec::decode(Self::FAMILY.as_str(), bytes)?;
+        Ok(Self { board: board.into_board()?, time: EventTime(time), forgotten_at: EventTime(forgotten_at) })
+    }
+
+    fn encode(&self) -> Result<Vec<u8>, StoreError> {
+        let board = StoredBoard::of(&self.board);
+        codec::encode(&StoredStop { board, time: self.time.0, forgotten_at: self.forgotten_at.0 })
+    }
 }
 
 #[cfg(test)]
@@ -74,7 +65,7 @@ mod tests {
         let seen = [Hash64(1), Hash64(2)].into();
         let board = Board { epoch: 5, seq: 3, verdicts: vec![verdict].into(), seen };
         let state = StopState { board, time: EventTime(7), forgotten_at: EventTime(99) };
-        assert_eq!(decode(&encode(&state).unwrap()).unwrap(), state);
+        assert_eq!(StopState::decode(&state.encode().unwrap()).unwrap(), state);
         let bytes = [
             &b"1\x0a\x03\x01"[..],
             &[1; 16],
@@ -84,10 +75,10 @@ mod tests {
             &[2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2],
             &[14, 198, 1],
         ];
-        assert_eq!(encode(&state).unwrap(), bytes.concat());
+        assert_eq!(state.encode().unwrap(), bytes.concat());
         for kind in Kind::stopped() {
             let subject = SubjectKey::Stop(Whom::new("acme", kind, "name"));
-            assert_eq!(subject_of(&key(&subject).bytes), Some(subject));
+            assert_eq!(subject_of(subject.row_key().as_bytes()), Some(subject));
         }
         for other in [&b"stop"[..], b"stop\x1fa\x1fplanet\x1f", b"agent\x1f\x1fs\x1fa", b"\xff"] {
             assert_eq!(subject_of(other), None, "{other:?}");

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::board::{StoredBoard, StoredRecipe};
 use crate::swarm::used::{StoredSpawned, StoredUsed};
 use crate::timer::due_bytes;
-use crate::{KeyFamily, StateKey, StateStore, StoreError, codec};
+use crate::{KeyFamily, StateKey, StateStore, StoreError, Stored, codec, try_scan};
 
 /// A counter as it was read.
 #[derive(Debug)]
@@ -64,16 +64,6 @@ fn pane_prefix(counter: &[u8]) -> Vec<u8> {
     key.extend_from_slice(counter);
     key.push(SEPARATOR as u8);
     key
-}
-
-/// Key of a swarm's floor; `swarm` is the key of its resets.
-pub fn floor_key(swarm: &[u8]) -> StateKey {
-    StateKey::new(KeyFamily::Swarm, swarm.to_vec())
-}
-
-/// Key of the number of counters.
-pub const fn counts_key() -> StateKey {
-    StateKey::new(KeyFamily::Swarm, Vec::new())
 }
 
 /// Key bytes of [`KeyFamily::SwarmSeen`]: longest unseen first, kind by kind.
@@ -260,52 +250,42 @@ type PaneVisitor<'a> = &'a mut dyn FnMut(EventTime, &[u8]) -> Result<(), StoreEr
 
 fn scan_panes(store: &dyn StateStore, task: TaskId, counter: &[u8], visit: PaneVisitor<'_>) -> Result<(), StoreError> {
     let prefix = pane_prefix(counter);
-    let mut failed = None;
-    store.scan(task, KeyFamily::SwarmPane, &prefix, &prefix, &mut |key, value| {
+    try_scan(store, task, KeyFamily::SwarmPane, &prefix, &prefix, |key, value| {
         let start = key.last_chunk().map(|start| start_of(*start)).unwrap_or_default();
-        failed = visit(start, value).err();
-        if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    failed.map_or(Ok(()), Err)
+        visit(start, value).map(ControlFlow::Continue)
+    })
 }
 
 fn start_of(bytes: [u8; 8]) -> EventTime {
     EventTime((u64::from_be_bytes(bytes) ^ (1 << 63)) as i64)
 }
 
-/// Value of a swarm's floor.
-///
-/// # Errors
-/// As [`codec::encode`].
-pub fn encode_floor(floor: &Floor) -> Result<Vec<u8>, StoreError> {
-    let stored = (floor.time.0, floor.due.map(|due| due.0), floor.seen.0);
-    codec::encode(&stored)
+/// What a swarm remembers, under the key of its resets.
+impl Stored for Floor {
+    const FAMILY: KeyFamily = KeyFamily::Swarm;
+
+    fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        let (time, due, seen) = codec::decode::<(i64, Option<i64>, i64)>(Self::FAMILY.as_str(), bytes)?;
+        Ok(Self { time: EventTime(time), due: due.map(EventTime), seen: EventTime(seen) })
+    }
+
+    fn encode(&self) -> Result<Vec<u8>, StoreError> {
+        codec::encode(&(self.time.0, self.due.map(|due| due.0), self.seen.0))
+    }
 }
 
-/// Reads a swarm's floor.
-///
-/// # Errors
-/// As [`codec::decode`].
-pub fn decode_floor(bytes: &[u8]) -> Result<Floor, StoreError> {
-    let (time, due, seen) = codec::decode::<(i64, Option<i64>, i64)>(KeyFamily::Swarm.as_str(), bytes)?;
-    Ok(Floor { time: EventTime(time), due: due.map(EventTime), seen: EventTime(seen) })
-}
+/// How many there are, under the empty key: counters by [`CounterKind`]; in the session stage sessions, and blocks in force.
+impl<const N: usize> Stored for [u64; N] {
+    const FAMILY: KeyFamily = KeyFamily::Swarm;
 
-/// Value of how many there are: counters by [`CounterKind`]; in the session stage sessions, and blocks in force.
-///
-/// # Errors
-/// As [`codec::encode`].
-pub fn encode_counts(counts: &[u64]) -> Result<Vec<u8>, StoreError> {
-    codec::encode(counts)
-}
+    fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        let counts: Vec<u64> = codec::decode(Self::FAMILY.as_str(), bytes)?;
+        counts.try_into().map_err(|_| StoreError::Corrupt(format!("{}: other counts", Self::FAMILY.as_str())))
+    }
 
-/// Reads them.
-///
-/// # Errors
-/// As [`codec::decode`]; also for another number of them.
-pub fn decode_counts<const N: usize>(bytes: &[u8]) -> Result<[u64; N], StoreError> {
-    let counts: Vec<u64> = codec::decode(KeyFamily::Swarm.as_str(), bytes)?;
-    counts.try_into().map_err(|_| StoreError::Corrupt(format!("{}: other counts", KeyFamily::Swarm.as_str())))
+    fn encode(&self) -> Result<Vec<u8>, StoreError> {
+        codec::encode(self.as_slice())
+    }
 }
 
 pub(crate) mod used;

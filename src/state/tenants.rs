@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use loopwarden_core::{event::EventTime, limits::TENANTS_COUNTED_MAX};
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyFamily, StateKey, StoreError, codec};
+use crate::{KeyFamily, StoreError, Stored, codec};
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -19,6 +19,11 @@ pub struct TenantMinute {
 }
 
 impl TenantMinute {
+    /// Key of the events of tenants.
+    pub const EVENTS: &[u8] = b"";
+    /// Key of the dead letters of senders.
+    pub const LETTERS: &[u8] = b"letters";
+
     /// Counts an event that was recorded at `recorded`; false where `limit` of this tenant are counted already.
     ///
     /// Of more than [`TENANTS_COUNTED_MAX`] tenants this keeps the frequent ones (Misra and Gries 1982): a count is never above the true
@@ -46,31 +51,17 @@ impl TenantMinute {
         }
         true
     }
+}
 
-    /// Where events of tenants are kept.
-    pub const fn key() -> StateKey {
-        StateKey::new(KeyFamily::Tenants, Vec::new())
+impl Stored for TenantMinute {
+    const FAMILY: KeyFamily = KeyFamily::Tenants;
+
+    fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        codec::decode(Self::FAMILY.as_str(), bytes)
     }
 
-    /// Where dead letters of senders are kept.
-    pub fn letters_key() -> StateKey {
-        StateKey::new(KeyFamily::Tenants, b"letters".to_vec())
-    }
-
-    /// Its bytes.
-    ///
-    /// # Errors
-    /// As [`codec::encode`].
-    pub fn encode(&self) -> Result<Vec<u8>, StoreError> {
+    fn encode(&self) -> Result<Vec<u8>, StoreError> {
         codec::encode(self)
-    }
-
-    /// Reads it.
-    ///
-    /// # Errors
-    /// As [`codec::decode`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        codec::decode(KeyFamily::Tenants.as_str(), bytes)
     }
 }
 

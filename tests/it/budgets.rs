@@ -7,7 +7,7 @@ use loopwarden::engine::{SwarmCallKey, SwarmReport, UsedWindow};
 use loopwarden::event::{EventTime, Stage, partition_of};
 use loopwarden::policy::{Per, Policy, Used};
 use loopwarden::store::report::{SwarmRecord, report_key};
-use loopwarden::store::{KeyFamily, StateStore, swarm};
+use loopwarden::store::{KeyFamily, StateStore, read, swarm};
 use loopwarden::task::{CommitTrigger, LaneSettings, Order};
 use loopwarden::whom::{Kind, Whom};
 use loopwarden_guard::{Check, Client, Decision, Guard, Knowledge, Options, Source};
@@ -463,8 +463,7 @@ fn a_budget_is_exceeded_by_no_more_than_what_is_on_its_way() {
 
 /// Counters of each kind that the task of the swarm stage keeps.
 fn counters(world: &TestWorld) -> [u64; 3] {
-    let counts = world.store_of(swarm_task(0)).get(swarm_task(0), &swarm::counts_key()).unwrap().unwrap();
-    swarm::decode_counts(&counts).unwrap()
+    read(world.store_of(swarm_task(0)), swarm_task(0), &[]).unwrap().unwrap()
 }
 
 /// Puts what a group used into `swarm-counts`, as a lane would.

@@ -7,7 +7,7 @@ use loopwarden::engine::{IdentityRecipe, SwarmCallKey, SwarmEntry, SwarmReport, 
 use loopwarden::event::{EventTime, Stage, TaskId, partition_of};
 use loopwarden::identity::{Hash128, hash_text};
 use loopwarden::store::report::{SwarmRecord, report_key, reset_key};
-use loopwarden::store::{KeyFamily, ScanFlow, StateKey, StateStore, swarm};
+use loopwarden::store::{KeyFamily, ScanFlow, StateKey, StateStore, read, swarm};
 use loopwarden::task::{CommitTrigger, LaneSettings, Stats};
 use loopwarden::{config::policy::load_with_overrides, log::Partitions, policy::Policy};
 use loopwarden_sim::{MemoryConfig, MemoryTopic};
@@ -334,8 +334,7 @@ fn distinct_fingerprints_do_not_grow_the_state_past_its_limit() {
     assert_eq!(records(&store, task, KeyFamily::SwarmPane).len(), KEYS_MAX);
     assert_eq!(records(&store, task, KeyFamily::SwarmSeen).len(), KEYS_MAX);
     assert_eq!(records(&store, task, KeyFamily::Timer).len(), KEYS_MAX + 1, "a timer each, and one for what was told");
-    let counts = store.get(task, &swarm::counts_key()).unwrap().unwrap();
-    assert_eq!(swarm::decode_counts(&counts).unwrap(), [KEYS_MAX as u64, 0, 0]);
+    assert_eq!(read(&store, task, &[]), Ok(Some([KEYS_MAX as u64, 0, 0])));
     assert_eq!(stats(&world).limit_swarm_keys, (KEYS + 1 - KEYS_MAX) as u64);
     assert!(counters.contains_key(&report_key(&key("w", u128::MAX))), "what was told is still known");
     assert!(counters.contains_key(&report_key(&key("w", KEYS as u128 - 1))), "the last seen stays");
@@ -559,7 +558,7 @@ fn a_quiet_swarm_leaves_nothing_behind() {
     ] {
         assert_eq!(records(store, task, family).len(), left, "{family:?}");
     }
-    assert_eq!(swarm::decode_counts(&store.get(task, &swarm::counts_key()).unwrap().unwrap()).unwrap(), [1, 0, 0]);
+    assert_eq!(read(store, task, &[]), Ok(Some([1, 0, 0])));
     let rows = world.broker.committed(MemoryTopic::State);
     let last: BTreeMap<_, _> = rows.into_iter().map(|row| (row.key.unwrap(), row.value)).collect();
     assert!(!last.is_empty() && last.values().all(Option::is_none), "every row has ended");

@@ -8,8 +8,8 @@ use loopwarden_core::event::{EventTime, RecordOffset, Stage, TaskId};
 use loopwarden_log::Output;
 
 use crate::{
-    commit::recent::CommittedCommands, memory::cache::EntryId, metrics::intake::Counted, metrics::stats::Stats,
-    settings::LaneSettings, sums::aggregates::Sums,
+    commit::recent::CommittedCommands, metrics::intake::Counted, metrics::stats::Stats, settings::LaneSettings,
+    sums::aggregates::Sums,
 };
 
 /// Bytes a changed session counts for: head and bookkeeping. Its newest steps, which lie in the head's record, count with the events.
@@ -49,8 +49,8 @@ pub(crate) struct Audited {
 /// Uncommitted work of a lane.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
-    /// Sessions changed, in the order of their first change.
-    pub(crate) dirty: Vec<EntryId>,
+    /// Sessions that have changed since the last commit.
+    pub(crate) sessions: usize,
     /// Commands, dead letters and events, in order, each with the record that caused it.
     pub(crate) outputs: Vec<((TaskId, RecordOffset), UncommittedOutput)>,
     /// State rows: of a subject only the last.
@@ -87,8 +87,9 @@ impl Overlay {
         }
     }
 
-    pub(crate) fn note_dirty(&mut self, id: EntryId) {
-        self.dirty.push(id);
+    /// A session has changed for the first time.
+    pub(crate) const fn note_session(&mut self) {
+        self.sessions += 1;
         self.bytes += SESSION_BYTES;
     }
 
@@ -113,7 +114,7 @@ impl Overlay {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.records == 0 && self.dirty.is_empty() && self.outputs.is_empty()
+        self.records == 0 && self.sessions == 0 && self.outputs.is_empty()
     }
 
     /// Whether it must be committed before it grows further.

@@ -13,28 +13,23 @@ use loopwarden_state::{Change, StateStore, StoreError, StoredRing, session, step
 use crate::memory::pinned::{Pinned, Slot, SlotIndex};
 use crate::metrics::stats::{LookUp, bump};
 
-// The hasher is keyed anew in each process: names come from outside.
-#[expect(clippy::disallowed_types, reason = "look-up only; nothing iterates over it")]
-type Index = std::collections::HashMap<Box<[u8]>, EntryId, ahash::RandomState>;
-
+/// Stands between the parts of a session's key.
+const SEPARATOR_BYTES: &[u8] = &[SEPARATOR as u8];
 /// Steps noted as changed before they are thinned out to those still in the ring.
 const CHANGED_MAX: usize = 4_096;
 /// Touches after which the size of a session is measured again.
 const MEASURE_EVERY: u32 = 256;
-/// Bytes of an entry besides its session: subject, keys, index.
+/// Bytes of an entry besides its session and its key: subject, index.
 const OVERHEAD: usize = 512;
 
-/// SlotIndex of a session in the cache.
+/// Place of a session in the cache.
 pub(crate) type EntryId = SlotIndex;
 
 /// A session and what the store holds of it.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) task: TaskId,
     pub(crate) subject: SubjectKey,
     pub(crate) session: Session,
-    /// Key in the index: partition and session key.
-    key: Box<[u8]>,
     /// What the store holds; `None` = nothing.
     stored: Option<StoredRing>,
     /// Pages in the store that hold nothing of the ring any more, unless it has come back to them.
@@ -58,9 +53,12 @@ struct Before {
 }
 
 impl Entry {
-    /// Key of the session in the store.
-    pub(crate) fn session_key(&self) -> &[u8] {
-        self.key.get(PREFIX..).unwrap_or_default()
+    /// Notes the steps that an input has changed.
+    fn note_changed(&mut self) {
+        self.changed.append(&mut self.session.changed_steps);
+        if self.changed.len() > CHANGED_MAX.max(2 * self.session.history.capacity()) {
+            self.thin_out();
+        }
     }
 
     fn thin_out(&mut self) {
@@ -87,10 +85,25 @@ impl Entry {
         self.stored = self.session.has_begun.then(|| StoredRing::of(&self.session.history));
     }
 
+    fn measure(&mut self) -> usize {
+        self.measured_len = self.session.history.len();
+        self.touches = 0;
+        self.session.bytes() + OVERHEAD
+    }
+}
+
+impl Slot<Entry> {
+    /// It is about to be applied to.
+    pub(crate) fn begin(&mut self) {
+        if self.is_ahead && !self.is_pinned() {
+            let before = Before { session: self.session.clone(), stale: self.stale.clone(), changed: self.changed.clone() };
+            self.before = Some(Box::new(before));
+        }
+    }
+
     /// What the store lacks: steps, head, tombstones.
-    pub(crate) fn changes(&mut self, out: &mut Vec<Change>) -> Result<(), StoreError> {
-        let task = self.task;
-        let session_key = self.key.get(PREFIX..).unwrap_or_default();
+    fn changes(&self, out: &mut Vec<Change>) -> Result<(), StoreError> {
+        let (task, session_key) = (self.task(), self.key());
         if !self.session.has_begun {
             if let Some(stored) = self.stored {
                 let mut pages = stored.pages();
@@ -109,76 +122,33 @@ impl Entry {
         let stored = self.stored.as_ref().filter(|_| self.stale.is_empty());
         session::changes(task, session_key, head, history, stored, &self.changed, out)
     }
-
-    /// Bytes it takes.
-    fn measure(&mut self) -> usize {
-        self.measured_len = self.session.history.len();
-        self.touches = 0;
-        self.session.bytes() + self.key.len() * 2 + OVERHEAD
-    }
 }
-
-impl Slot<Entry> {
-    /// It is about to be applied to.
-    pub(crate) fn begin(&mut self) {
-        if self.is_ahead && !self.is_pinned() {
-            let before = Before { session: self.session.clone(), stale: self.stale.clone(), changed: self.changed.clone() };
-            self.before = Some(Box::new(before));
-        }
-    }
-
-    /// Notes that it was applied to; true for the first time since the last commit.
-    pub(crate) fn touch(&mut self) -> bool {
-        let entry = &mut **self;
-        if !entry.session.changed_steps.is_empty() {
-            entry.changed.append(&mut entry.session.changed_steps);
-            if entry.changed.len() > CHANGED_MAX.max(2 * entry.session.history.capacity()) {
-                entry.thin_out();
-            }
-        }
-        self.pin()
-    }
-}
-
-/// Bytes in front of the session's key in the index: a session in two partitions is two sessions.
-const PREFIX: usize = 4;
 
 /// The cache of a lane.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    index: Index,
     held: Pinned<Entry>,
-    scratch: Vec<u8>,
     /// By what they came to.
     pub(crate) look_ups: [u64; LookUp::WORDS.len()],
 }
 
 impl Cache {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { index: Index::default(), held: Pinned::new(bytes_max), scratch: Vec::new(), look_ups: [0; LookUp::WORDS.len()] }
+        Self { held: Pinned::new(bytes_max), look_ups: [0; LookUp::WORDS.len()] }
     }
 
-    /// Finds a session by its parts, without allocating.
+    /// Finds a session by its names.
     pub(crate) fn find(&mut self, task: TaskId, tenant: &str, session_id: &str, agent_id: &str) -> Option<EntryId> {
-        self.scratch.clear();
-        self.scratch.extend_from_slice(&task.partition.to_be_bytes());
-        self.scratch.extend_from_slice(tenant.as_bytes());
-        self.scratch.push(SEPARATOR as u8);
-        self.scratch.extend_from_slice(session_id.as_bytes());
-        self.scratch.push(SEPARATOR as u8);
-        self.scratch.extend_from_slice(agent_id.as_bytes());
-        self.look_up()
+        let names = [tenant.as_bytes(), SEPARATOR_BYTES, session_id.as_bytes(), SEPARATOR_BYTES, agent_id.as_bytes()];
+        self.look_up(task, names)
     }
 
     pub(crate) fn find_key(&mut self, task: TaskId, session_key: &[u8]) -> Option<EntryId> {
-        self.scratch.clear();
-        self.scratch.extend_from_slice(&task.partition.to_be_bytes());
-        self.scratch.extend_from_slice(session_key);
-        self.look_up()
+        self.look_up(task, [session_key])
     }
 
-    fn look_up(&mut self) -> Option<EntryId> {
-        let found = self.index.get(self.scratch.as_slice()).copied();
+    fn look_up<const N: usize>(&mut self, task: TaskId, key: [&[u8]; N]) -> Option<EntryId> {
+        let found = self.held.find(task, key);
         bump(&mut self.look_ups, if found.is_some() { LookUp::Hit } else { LookUp::Miss } as usize);
         found
     }
@@ -192,7 +162,6 @@ impl Cache {
         loaded: Option<Loaded>,
         history_steps: usize,
     ) -> EntryId {
-        let key: Box<[u8]> = [&task.partition.to_be_bytes()[..], session_key].concat().into();
         let (session, stored) = match loaded {
             Some(loaded) => (loaded.session, Some(loaded.stored)),
             None => (Session::new(history_steps), None),
@@ -200,10 +169,8 @@ impl Cache {
         // A ring of another size has its steps under other slots.
         let resized = stored.filter(|stored| stored.capacity != session.history.capacity());
         let mut entry = Entry {
-            task,
             subject,
             session,
-            key: key.clone(),
             stored,
             stale: resized.map(|stored| stored.pages()).unwrap_or_default(),
             changed: Vec::new(),
@@ -213,105 +180,96 @@ impl Cache {
             touches: 0,
         };
         let bytes = entry.measure();
-        let at = self.held.insert(entry, bytes);
-        self.index.insert(key, at);
-        at
+        self.held.insert(task, session_key, entry, bytes)
     }
 
     pub(crate) fn get_mut(&mut self, id: EntryId) -> Option<&mut Slot<Entry>> {
         self.held.get_mut(id)
     }
 
-    /// After an input: keeps the estimate of bytes right. Measured exactly when the ring has grown by a quarter, and once in a while.
-    pub(crate) fn touched(&mut self, id: EntryId) {
-        let Some(entry) = self.held.get_mut(id) else { return };
-        entry.refer();
+    /// Notes that a session was applied to; true for the first time since the last commit. Its bytes are measured exactly when the ring has
+    /// grown by a quarter, and once in a while.
+    pub(crate) fn touched(&mut self, id: EntryId) -> bool {
+        let is_first = self.held.pin(id);
+        let Some(entry) = self.held.get_mut(id) else { return false };
+        entry.note_changed();
         entry.touches += 1;
         let len = entry.session.history.len();
         if len >= entry.measured_len + entry.measured_len / 4 + 2 || entry.touches >= MEASURE_EVERY {
             let bytes = entry.measure();
             self.held.resize(id, bytes);
         }
+        is_first
     }
 
-    /// What a commit is to write of a session. Where the log keeps no changelog, that is only that it is gone.
-    pub(crate) fn changes(&mut self, id: EntryId, keeps_changelog: bool, out: &mut Vec<Change>) -> Result<(), StoreError> {
-        match self.held.get_mut(id) {
-            Some(entry) if keeps_changelog || !entry.session.has_begun => entry.changes(out),
-            _ => Ok(()),
+    /// The sessions that have changed since the last commit, in the order of their first change.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = &Slot<Entry>> {
+        self.held.pinned()
+    }
+
+    /// What a commit is to write. Where the log keeps no changelog, that is only which sessions are gone.
+    pub(crate) fn changes(&self, keeps_changelog: bool, out: &mut Vec<Change>) -> Result<(), StoreError> {
+        let mut written = self.changed().filter(|entry| keeps_changelog || !entry.session.has_begun);
+        written.try_for_each(|entry| entry.changes(out))
+    }
+
+    /// What has changed is committed, and may leave again. A session that has no state leaves now.
+    pub(crate) fn committed(&mut self, keeps_changelog: bool, store: &mut dyn StateStore) -> Result<(), StoreError> {
+        for id in self.held.unpin() {
+            let Some(entry) = self.held.get_mut(id) else { continue };
+            entry.before = None;
+            if !entry.session.has_begun {
+                self.held.remove(id);
+            } else if keeps_changelog {
+                entry.written();
+            } else {
+                entry.is_ahead = true;
+            }
         }
+        self.make_room(store)
     }
 
-    /// The session is committed: it may leave again. One that has no state leaves now.
-    pub(crate) fn committed(&mut self, id: EntryId, keeps_changelog: bool) {
-        self.held.unpinned();
-        let Some(entry) = self.held.get_mut(id) else { return };
-        entry.unpin();
-        entry.before = None;
-        if !entry.session.has_begun {
-            self.remove(id);
-        } else if keeps_changelog {
-            entry.written();
-        } else {
-            entry.is_ahead = true;
-        }
-    }
-
-    /// What the session was changed to since the last commit never happened.
-    pub(crate) fn rewind(&mut self, id: EntryId) {
-        self.held.unpinned();
-        let before = self.held.get_mut(id).and_then(|entry| {
-            entry.unpin();
-            let Before { session, stale, changed } = *entry.before.take()?;
-            (entry.session, entry.stale, entry.changed) = (session, stale, changed);
-            Some(entry.measure())
-        });
-        match before {
-            Some(bytes) => _ = self.held.resize(id, bytes),
-            // The store has it.
-            None => self.remove(id),
-        }
-    }
-
-    fn remove(&mut self, id: EntryId) {
-        if let Some(entry) = self.held.remove(id) {
-            self.index.remove(&entry.key);
+    /// What sessions were changed to since the last commit never happened.
+    pub(crate) fn rewind(&mut self) {
+        for id in self.held.unpin() {
+            let before = self.held.get_mut(id).and_then(|entry| {
+                let Before { session, stale, changed } = *entry.before.take()?;
+                (entry.session, entry.stale, entry.changed) = (session, stale, changed);
+                Some(entry.measure())
+            });
+            match before {
+                Some(bytes) => _ = self.held.resize(id, bytes),
+                // The store has it.
+                None => _ = self.held.remove(id),
+            }
         }
     }
 
     /// Forgets every session of a task that is given away.
     pub(crate) fn remove_task(&mut self, task: TaskId) {
-        for id in self.held.places(|entry| entry.task == task) {
-            self.remove(id);
-        }
+        self.held.remove_of(|of| of == task);
     }
 
-    /// Forgets every session.
     pub(crate) fn clear(&mut self) {
-        for id in self.held.places(|_| true) {
-            self.remove(id);
-        }
+        self.held.remove_of(|_| true);
     }
 
     pub(crate) const fn bytes(&self) -> usize {
         self.held.bytes()
     }
 
-    /// Sessions held.
     pub(crate) fn len(&self) -> usize {
-        self.index.len()
+        self.held.len()
     }
 
     /// Lets sessions leave until the rest fits; what the store lacks of them is written. Also after a commit: sessions grow without any
     /// new one coming, and what was dirty until then could not leave.
     pub(crate) fn make_room(&mut self, store: &mut dyn StateStore) -> Result<(), StoreError> {
-        let Self { index, held, .. } = self;
         let (mut changes, mut failed) = (Vec::new(), None);
-        held.make_room(|mut entry| {
+        self.held.make_room(|entry| {
             if entry.is_ahead {
                 failed = failed.take().or(entry.changes(&mut changes).err());
             }
-            index.remove(&entry.key);
         });
         failed.map_or(Ok(()), Err)?;
         if changes.is_empty() { Ok(()) } else { store.commit(changes) }
@@ -352,8 +310,7 @@ mod tests {
         let mut cache = Cache::new(20_000);
         let pinned = insert(&mut cache, "pinned");
         cache.get_mut(pinned).unwrap().session.has_begun = true;
-        assert!(cache.get_mut(pinned).unwrap().touch());
-        assert!(!cache.get_mut(pinned).unwrap().touch());
+        assert!(cache.touched(pinned) && !cache.touched(pinned));
         for number in 0..1_000 {
             insert(&mut cache, &format!("s{number}"));
         }
@@ -361,7 +318,7 @@ mod tests {
         assert!(cache.len() < 100);
         assert!(cache.find(TASK, "", "pinned", "main").is_some());
         assert!(cache.find(TASK, "", "s0", "main").is_none());
-        cache.committed(pinned, true);
+        cache.committed(true, &mut MemoryStore::new()).unwrap();
         for number in 0..1_000 {
             insert(&mut cache, &format!("t{number}"));
         }

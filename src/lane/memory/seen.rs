@@ -8,8 +8,7 @@ use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_state::swarm::CounterKind;
 use loopwarden_state::{Change, KeyFamily, StateStore, StoreError, swarm};
 
-use crate::memory::sorted::SortedKeys;
-use crate::memory::uncommitted::{Uncommitted, Versioned};
+use crate::memory::{held::Held, sorted::SortedKeys, uncommitted::Uncommitted};
 
 /// Times are rounded down to this, so that a busy counter moves in the order once a minute and not with every commit. Milliseconds.
 const GRAIN_MS: i64 = 60_000;
@@ -71,8 +70,8 @@ impl Shares {
 #[derive(Debug)]
 pub(crate) struct Seen {
     order: [SortedKeys; CounterKind::COUNT],
-    /// How many of each kind; `None` = to be read.
-    counts: Versioned<Option<[u64; CounterKind::COUNT]>>,
+    /// How many of each kind, under the empty key.
+    counts: Held<[u64; CounterKind::COUNT]>,
     /// By kind; `None` = not needed yet.
     shares: [Option<Shares>; CounterKind::COUNT],
     /// Something of the task's swarm state changed since the last commit.
@@ -87,7 +86,7 @@ impl Seen {
                 SortedKeys::new(KeyFamily::SwarmSeen, &[CounterKind::Fleet as u8]),
                 SortedKeys::new(KeyFamily::SwarmSeen, &[CounterKind::Budget as u8]),
             ],
-            counts: Versioned::default(),
+            counts: Held::new(),
             shares: [None, None, None],
             is_touched: false,
         }
@@ -104,15 +103,12 @@ impl Seen {
 
     /// How many there are of a kind.
     pub(crate) fn count(&mut self, kind: CounterKind, store: &dyn StateStore, task: TaskId) -> Result<u64, StoreError> {
-        Ok(*count_of(self.load(store, task)?, kind))
+        let mut counts = self.counts.get(&[], store, task)?.unwrap_or_default();
+        Ok(*count_of(&mut counts, kind))
     }
 
     fn load(&mut self, store: &dyn StateStore, task: TaskId) -> Result<&mut [u64; CounterKind::COUNT], StoreError> {
-        if self.counts.is_none() {
-            let stored = store.get(task, &swarm::counts_key())?;
-            self.counts = Versioned::new(Some(stored.map_or(Ok([0; CounterKind::COUNT]), |bytes| swarm::decode_counts(&bytes))?));
-        }
-        Ok(self.counts.get_or_insert([0; CounterKind::COUNT]))
+        Ok(self.counts.get(&[], store, task)?.get_or_insert_default())
     }
 
     /// A subject was seen: for the first time (`was` is `None`), or again. Returns the time it stands under.
@@ -213,12 +209,7 @@ impl Uncommitted for Seen {
         for order in &mut self.order {
             order.changes(task, out);
         }
-        if let Some(counts) = *self.counts
-            && self.counts.is_changed()
-        {
-            out.push(Change { task, key: swarm::counts_key(), value: Some(swarm::encode_counts(&counts)?) });
-        }
-        Ok(())
+        self.counts.changes(task, out)
     }
 
     fn committed(&mut self) {

@@ -3,7 +3,7 @@
 use loopwarden_core::event::TaskId;
 use loopwarden_core::limits::{RESTORE_BATCH_BYTES, RESTORE_FLUSH_BYTES};
 use loopwarden_log::Flow;
-use loopwarden_state::{Change, Growth, KeyFamily, LoadBatch, Position, StateKey, StateStore, StoreError};
+use loopwarden_state::{Change, Growth, KeyFamily, LoadBatch, Position, StateKey, StateStore, StoreError, read};
 
 /// Loads one task.
 pub(crate) struct Loader {
@@ -51,7 +51,7 @@ impl Loader {
     /// # Errors
     /// The store failed.
     pub(crate) fn growth(&self) -> Result<Option<Growth>, StoreError> {
-        self.store.get(self.id, &Growth::key())?.map(|bytes| Growth::decode(&bytes)).transpose()
+        read(&*self.store, self.id, &[])
     }
 
     /// Goes on from what the store has.

@@ -27,7 +27,7 @@ impl RecordContext<'_> {
                 }
                 // One that changed since the last commit was compared when it did.
                 if let Some(of @ SwarmCallKey::Budget { .. }) = parse_report_key(key)
-                    && !counters.is_dirty(&(task, key.to_vec()))
+                    && !counters.is_changed(task, key)
                 {
                     keys.push((key.to_vec(), of));
                 }
@@ -38,11 +38,10 @@ impl RecordContext<'_> {
                     *self.task.compares_budgets = Some(key);
                     return Err(Halt::Full);
                 }
-                let id = (self.id, key);
-                let place = self.work.counters.find(&id, &*self.work.store)?;
+                let place = self.work.counters.find(self.id, &key, &*self.work.store)?;
                 let at = self.work.counters.get(place)?.counter.time;
                 let cause = Cause { offset: self.task.next().0, at, record_time: at };
-                self.apply_counter((place, &id.1), &of, SwarmInput::Compare, cause, || Culprit::Record(cause.offset))?;
+                self.apply_counter((place, &key), &of, SwarmInput::Compare, cause, || Culprit::Record(cause.offset))?;
             }
             *self.task.compares_budgets = next;
             if self.task.compares_budgets.is_none() {

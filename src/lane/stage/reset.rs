@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use loopwarden_core::engine::{Input, SourcePosition, SubjectKey};
 use loopwarden_core::event::{Event, RecordOffset};
 use loopwarden_core::limits::RESET_AGENTS_MAX;
-use loopwarden_state::{KeyFamily, StoreError, session as stored};
+use loopwarden_state::{KeyFamily, StoreError, session as stored, try_scan};
 
 use crate::stage::context::{Cause, Halt, RecordContext};
 use crate::task::poison::Culprit;
@@ -42,11 +42,10 @@ impl RecordContext<'_> {
     fn other_agents(&mut self, event: &Event<'_>) -> Result<BTreeMap<Vec<u8>, bool>, StoreError> {
         let prefix = stored::agents_prefix(event.tenant.as_deref(), &event.session_id);
         let own = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
-        let (mut agents, mut forgotten, mut failed) = (BTreeMap::new(), BTreeSet::new(), None);
-        for id in &self.work.overlay.dirty {
-            let Some(entry) = self.work.cache.get_mut(*id) else { continue };
-            let key = entry.session_key();
-            if entry.task != self.id || !key.starts_with(prefix.as_bytes()) || key == own.as_bytes() {
+        let (mut agents, mut forgotten) = (BTreeMap::new(), BTreeSet::new());
+        for entry in self.work.cache.changed() {
+            let key = entry.key();
+            if entry.task() != self.id || !key.starts_with(prefix.as_bytes()) || key == own.as_bytes() {
                 continue;
             }
             if entry.session.has_begun {
@@ -57,23 +56,18 @@ impl RecordContext<'_> {
         }
         self.work.cache.write_back(&mut *self.work.store)?;
         let mut in_store = 0;
-        self.work.store.scan(self.id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, value| {
+        try_scan(&*self.work.store, self.id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), |key, value| {
             // What is forgotten but not written yet must not count: whether it still lies there depends on the last commit.
             if key == own.as_bytes() || forgotten.contains(key) {
-                return ControlFlow::Continue(());
+                return Ok(ControlFlow::Continue(()));
             }
             in_store += 1;
             if !agents.contains_key(key) {
-                match stored::decode_head(value) {
-                    Ok((head, _)) => agents.insert(key.to_vec(), head.knows(&event.id)),
-                    Err(error) => {
-                        failed = Some(error);
-                        return ControlFlow::Break(());
-                    }
-                };
+                let (head, _) = stored::decode_head(value)?;
+                agents.insert(key.to_vec(), head.knows(&event.id));
             }
-            if in_store <= RESET_AGENTS_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            Ok(if in_store <= RESET_AGENTS_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
-        failed.map_or(Ok(agents), Err)
+        Ok(agents)
     }
 }

@@ -4,10 +4,10 @@
 //! record, never per batch). The session comes from the cache, else from the store.
 
 use loopwarden_core::engine::{Input, SourcePosition, SubjectKey, TimerKind};
-use loopwarden_core::event::{Content, Event, EventKind, Reason, Record, Rejected, Stage as TaskStage, partition_of};
+use loopwarden_core::event::{Content, Event, EventKind, EventTime, Reason, Record, Rejected, Stage as TaskStage, partition_of};
 use loopwarden_core::limits::{LETTERS_WHOLE_PER_MINUTE, TIMERS_PER_COMMIT};
 use loopwarden_state::report::Sum;
-use loopwarden_state::{StoreError, TimerKey, session as stored};
+use loopwarden_state::{StoreError, TenantMinute, TimerKey, session as stored};
 
 use crate::encode::dead_letter_id;
 use crate::metrics::stats::{Kind, Placement, Stats, Without, bump, count};
@@ -215,28 +215,29 @@ impl RecordContext<'_> {
         });
         if applied.is_err() {
             // Half changed: nobody may see it again.
-            if entry.touch() {
-                self.work.overlay.note_dirty(id);
-            }
+            self.note_touched(id);
             return Err(Halt::Panicked(culprit()));
         }
         self.work.overlay.note_rewritten(entry.session.changed_steps.len().saturating_sub(1));
-        if entry.touch() {
-            self.work.overlay.note_dirty(id);
-        }
         if effects.forgotten {
             entry.forget(engine.policy().history_steps);
             self.work.overlay.stats.sessions_forgotten += 1;
         }
         let (encoder, board) = (&self.work.encoder, &entry.session.head.board);
         let row = effects.verdicts_changed.then(|| encoder.row(&entry.subject, board, cause.at, self.id)).flatten();
-        let decided = Decided { key: entry.session_key(), effects, row };
+        let decided = Decided { key: entry.key(), effects, row };
         finish(self.id, self.task, encoder, &mut self.work.overlay, decided, cause);
+        self.note_touched(id);
         self.hand_on(cause);
         let effects = &self.work.effects;
-        self.task.census.note(&effects.counters, effects.forgotten, &*self.work.store, self.id)?;
-        self.work.cache.touched(id);
-        Ok(())
+        Ok(self.task.census.note(&effects.counters, effects.forgotten, &*self.work.store, self.id)?)
+    }
+
+    /// A session was applied to: the next commit writes it.
+    fn note_touched(&mut self, id: EntryId) {
+        if self.work.cache.touched(id) {
+            self.work.overlay.note_session();
+        }
     }
 
     /// What is not of the session alone: sums for the swarm stage, and findings for the audit.
@@ -272,12 +273,7 @@ impl RecordContext<'_> {
         if is_sign && self.task.window.note_malformed(sender) {
             self.trip("too many senders send what is no event")?;
         }
-        let is_whole = self.task.letters.admits(
-            (&sender.name(), LETTERS_WHOLE_PER_MINUTE),
-            record.meta.timestamp,
-            &*self.work.store,
-            self.id,
-        )?;
+        let is_whole = self.admits(TenantMinute::LETTERS, &sender.name(), LETTERS_WHOLE_PER_MINUTE, record.meta.timestamp)?;
         let ordinal = self.task.count_output(dead_letter_id(record).as_bytes());
         let letter = self.work.encoder.dead_letter((record, is_whole), rejected, self.id, ordinal);
         let stats = &mut self.work.overlay.stats;
@@ -292,9 +288,15 @@ impl RecordContext<'_> {
         let tenant = event.tenant.as_deref().unwrap_or_default();
         let limit = self.work.engine.policy().tenants.events_per_minute(tenant);
         match limit.filter(|_| !event.kind.is_act()) {
-            Some(limit) => Ok(self.task.tenants.admits((tenant, limit), event.record_time, &*self.work.store, self.id)?),
+            Some(limit) => self.admits(TenantMinute::EVENTS, tenant, limit, event.record_time),
             None => Ok(true),
         }
+    }
+
+    /// Counts what a record of a tenant, or of a sender, brought; false where its minute has had the limit.
+    fn admits(&mut self, of: &[u8], name: &str, limit: u32, recorded: EventTime) -> Result<bool, Halt> {
+        let minute = self.task.minutes.get(of, &*self.work.store, self.id)?;
+        Ok(minute.get_or_insert_default().admits(recorded, name, limit))
     }
 
     fn trip(&self, why: &str) -> Result<(), Halt> {

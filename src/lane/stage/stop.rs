@@ -18,7 +18,8 @@ impl RecordContext<'_> {
         let subject = SubjectKey::of_event(event);
         let key = subject.row_key().into_bytes();
         let known = self.task.stops.get(&key, &*self.work.store, self.id)?;
-        if known.is_none() {
+        let was = known.as_ref().map(StopState::due);
+        if was.is_none() {
             // Whom nobody has stopped, nobody releases.
             if matches!(event.kind, EventKind::Release(_)) {
                 return Ok(());
@@ -31,8 +32,7 @@ impl RecordContext<'_> {
                 return Ok(());
             }
         }
-        let was = known.as_ref().map(StopState::due);
-        let mut state = known.unwrap_or_default();
+        let state = self.task.stops.get(&key, &*self.work.store, self.id)?.get_or_insert_default();
         let effects = state.apply(self.work.engine.app(), event, place);
         if effects.is_duplicate {
             self.work.overlay.stats.duplicates += 1;
@@ -40,39 +40,40 @@ impl RecordContext<'_> {
         }
         self.work.effects.clear();
         self.work.effects.commands.extend(effects.command);
-        self.set_stop(&subject, &key, was, Some(state), effects.row_changed, cause);
-        Ok(())
+        self.finish_stop(&subject, &key, was, effects.row_changed, cause)
     }
 
     /// Fires the timer of a stop: it has ended, or can be forgotten.
     pub(crate) fn fire_stop(&mut self, timer: &TimerKey<'_>, cause: Cause) -> Result<(), Halt> {
         let Some(subject) = loopwarden_state::stop::subject_of(timer.subject) else { return Ok(()) };
-        let Some(mut state) = self.task.stops.get(timer.subject, &*self.work.store, self.id)? else { return Ok(()) };
+        let known = self.task.stops.get(timer.subject, &*self.work.store, self.id)?;
+        let Some(state) = known else { return Ok(()) };
         let row_changed = state.fire(timer.due);
-        let state = Some(state).filter(|state| state.due() > timer.due);
+        if state.due() <= timer.due {
+            *known = None;
+        }
         self.work.effects.clear();
-        self.set_stop(&subject, timer.subject, None, state, row_changed, cause);
-        Ok(())
+        self.finish_stop(&subject, timer.subject, None, row_changed, cause)
     }
 
-    /// Brings a stop as it is now into the overlay, with what the effects hold of its commands.
-    fn set_stop(
+    /// Brings a stop as it is now into the overlay, with what the effects hold of its commands. `was`: where its timer stands.
+    fn finish_stop(
         &mut self,
         subject: &SubjectKey,
         key: &[u8],
         was: Option<EventTime>,
-        state: Option<StopState>,
         row_changed: bool,
         cause: Cause,
-    ) {
+    ) -> Result<(), Halt> {
+        let Work { effects, overlay, encoder, store, .. } = &mut *self.work;
+        let state = self.task.stops.get(key, &**store, self.id)?;
         let now = state.as_ref().map(StopState::due);
         let nothing = Board::default();
         let board = state.as_ref().map_or(&nothing, |state| &state.board);
-        let Work { effects, overlay, encoder, .. } = &mut *self.work;
         effects.timers.extend((was != now).then_some(TimerChange { kind: TimerKind::Stop, was, now }));
         let row = row_changed.then(|| encoder.row(subject, board, cause.at, self.id)).flatten();
         finish(self.id, self.task, encoder, overlay, Decided { key, effects, row }, cause);
-        self.task.stops.set(key, state);
         self.work.overlay.bytes += STOP_BYTES;
+        Ok(())
     }
 }

@@ -7,11 +7,11 @@
 use std::ops::ControlFlow;
 
 use loopwarden_core::engine::{SwarmCallKey, SwarmInput, SwarmReport, TimerChange, TimerKind};
-use loopwarden_core::event::{EventTime, Reason, Record, Rejected, TaskId};
+use loopwarden_core::event::{EventTime, Reason, Record, Rejected};
 use loopwarden_core::{limits::RESET_COUNTERS, policy::Detector};
 use loopwarden_state::report::{SOURCES_HEADER, Sum, SwarmRecord, decode_sources, is_reset_key, parse_report_key, reset_key_of};
 use loopwarden_state::swarm::{CounterKind, Floor};
-use loopwarden_state::{KeyFamily, StoreError, TimerKey, swarm};
+use loopwarden_state::{KeyFamily, StoreError, TimerKey, swarm, try_scan};
 
 use crate::stage::context::{Cause, Halt, RecordContext, Work};
 use crate::stage::effects::{Decided, finish, move_timers};
@@ -140,7 +140,7 @@ impl RecordContext<'_> {
     fn sum(&mut self, record: &Record<'_>, key: &[u8], sum: Sum) -> Result<(), Halt> {
         match sum {
             Sum::Report(of, report) => {
-                self.report(record, &of, key.to_vec(), report)?;
+                self.report(record, &of, key, report)?;
                 self.task.window.note_event();
                 self.work.overlay.stats.swarm_reports += 1;
             }
@@ -152,7 +152,7 @@ impl RecordContext<'_> {
         Ok(())
     }
 
-    fn report(&mut self, record: &Record<'_>, of: &SwarmCallKey, key: Vec<u8>, mut report: SwarmReport) -> Result<(), Halt> {
+    fn report(&mut self, record: &Record<'_>, of: &SwarmCallKey, key: &[u8], mut report: SwarmReport) -> Result<(), Halt> {
         if let Some(life_ms) = self.work.swarm.pane_life_ms(of) {
             let watermark = self.task.now.watermark;
             // What the slowest source would still have let pass.
@@ -177,63 +177,56 @@ impl RecordContext<'_> {
         if report.entries.is_empty() && report.used.is_none() && report.spawned.is_none() {
             return Ok(());
         }
-        let id = (self.id, key);
-        let place = self.work.counters.find(&id, &*self.work.store)?;
+        let place = self.work.counters.find(self.id, key, &*self.work.store)?;
         if self.work.counters.get(place)?.seen.is_none()
-            && let Some(swarm) = reset_key_of(&id.1).filter(|_| matches!(of, SwarmCallKey::Swarm { .. }))
+            && let Some(swarm) = reset_key_of(key).filter(|_| matches!(of, SwarmCallKey::Swarm { .. }))
         {
-            let floor = self.work.counters.floor(&(self.id, swarm.to_vec()), &*self.work.store)?;
+            let floor = *self.floor(swarm)?;
             self.work.counters.get(place)?.counter.floor = floor.map(|floor| floor.time);
         }
         let at = report.last().unwrap_or_default().max(report.record_time);
         let cause = Cause { offset: record.meta.offset.0, at, record_time: report.record_time };
         let culprit = || Culprit::Record(record.meta.offset.0);
-        self.apply_counter((place, &id.1), of, SwarmInput::Report(report), cause, culprit)
+        self.apply_counter((place, key), of, SwarmInput::Report(report), cause, culprit)
+    }
+
+    /// What a swarm remembers of its last reset.
+    fn floor(&mut self, swarm: &[u8]) -> Result<&mut Option<Floor>, StoreError> {
+        self.task.floors.get(swarm, &*self.work.store, self.id)
     }
 
     /// Forgets what every counter of a swarm holds up to a time, those that begin later included. As many counters as a commit takes:
     /// then the record is read again, and those that have it already are skipped.
     fn swarm_reset(&mut self, record: &Record<'_>, swarm: &[u8], time: EventTime) -> Result<(), Halt> {
-        let floor_id = (self.id, swarm.to_vec());
-        let floor = self.work.counters.floor(&floor_id, &*self.work.store)?;
+        let floor = *self.floor(swarm)?;
         if floor.is_some_and(|floor| floor.time > time) {
             return Ok(());
         }
-        self.set_floor(&floor_id, floor, time)?;
+        self.set_floor(swarm, floor, time)?;
         // The record's own timestamp is the broker's: a replay could not know it.
         let cause = Cause { offset: record.meta.offset.0, at: time, record_time: time };
         let (mut from, mut is_over, mut applied) = (swarm.to_vec(), false, 0);
         while !is_over {
-            let (mut keys, mut failed, mut next) = (Vec::new(), None, None);
-            let counters = &self.work.counters;
-            let task = self.id;
-            self.work.store.scan(task, KeyFamily::SwarmCounter, swarm, &from, &mut |key, value| {
+            let (mut keys, mut next) = (Vec::new(), None);
+            let (task, counters) = (self.id, &self.work.counters);
+            try_scan(&*self.work.store, task, KeyFamily::SwarmCounter, swarm, &from, |key, value| {
                 if keys.len() == RESET_COUNTERS {
                     next = Some(key.to_vec());
-                    return ControlFlow::Break(());
+                    return Ok(ControlFlow::Break(()));
                 }
-                match swarm::decode_head(value) {
-                    Ok(loaded) if loaded.counter.floor >= Some(time) || counters.is_dirty(&(task, key.to_vec())) => {}
-                    Ok(_) => keys.push(key.to_vec()),
-                    Err(error) => {
-                        failed = Some(error);
-                        return ControlFlow::Break(());
-                    }
+                if swarm::decode_head(value)?.counter.floor < Some(time) && !counters.is_changed(task, key) {
+                    keys.push(key.to_vec());
                 }
-                ControlFlow::Continue(())
+                Ok(ControlFlow::Continue(()))
             })?;
-            if let Some(error) = failed {
-                return Err(error.into());
-            }
             is_over = next.is_none();
             from = next.unwrap_or(from);
             if is_over {
-                keys.extend(self.work.counters.dirty_from(self.id, swarm, swarm));
+                keys.extend(self.work.counters.changed(task, swarm));
             }
             for key in keys {
                 let Some(of) = parse_report_key(&key) else { continue };
-                let id = (self.id, key);
-                let place = self.work.counters.find(&id, &*self.work.store)?;
+                let place = self.work.counters.find(task, &key, &*self.work.store)?;
                 if self.work.counters.get(place)?.counter.floor >= Some(time) {
                     continue;
                 }
@@ -242,52 +235,46 @@ impl RecordContext<'_> {
                 }
                 applied += 1;
                 let culprit = || Culprit::Record(cause.offset);
-                self.apply_counter((place, &id.1), &of, SwarmInput::Reset(time), cause, culprit)?;
+                self.apply_counter((place, &key), &of, SwarmInput::Reset(time), cause, culprit)?;
             }
         }
         Ok(())
     }
 
-    fn set_floor(&mut self, id: &(TaskId, Vec<u8>), before: Option<Floor>, time: EventTime) -> Result<(), Halt> {
+    fn set_floor(&mut self, swarm: &[u8], before: Option<Floor>, time: EventTime) -> Result<(), Halt> {
         let due = self.work.swarm.floor_life_ms().map(|life_ms| time.plus_ms(life_ms));
-        let timer = |due| TimerChange { kind: TimerKind::Panes, was: before.and_then(|floor| floor.due), now: due };
-        move_timers(self.task, &[timer(due)], &id.1);
+        let was = before.and_then(|floor| floor.due);
+        move_timers(self.task, &[TimerChange { kind: TimerKind::Panes, was, now: due }], swarm);
         // One that is kept for ever leaves by its age where there are too many, like a counter: else floors alone would fill the task.
-        let until = due.unwrap_or(time);
-        let seen = self.task.seen.note(
-            (CounterKind::Swarm, &id.1),
-            before.map(|floor| floor.seen),
-            until,
-            &*self.work.store,
-            self.id,
-        )?;
-        self.work.counters.set_floor(id, Some(Floor { time, due, seen }));
+        let (until, of) = (due.unwrap_or(time), (CounterKind::Swarm, swarm));
+        let seen = self.task.seen.note(of, before.map(|floor| floor.seen), until, &*self.work.store, self.id)?;
+        *self.floor(swarm)? = Some(Floor { time, due, seen });
         self.work.overlay.bytes += SUM_BYTES;
-        self.make_room_for(CounterKind::Swarm, &id.1, seen)
+        self.make_room_for(CounterKind::Swarm, swarm, seen)
     }
 
-    fn forget_floor(&mut self, id: &(TaskId, Vec<u8>), floor: Floor) -> Result<(), Halt> {
-        move_timers(self.task, &[TimerChange { kind: TimerKind::Panes, was: floor.due, now: None }], &id.1);
-        self.task.seen.forget((CounterKind::Swarm, &id.1), floor.seen, &*self.work.store, self.id)?;
-        self.work.counters.set_floor(id, None);
+    fn forget_floor(&mut self, swarm: &[u8], floor: Floor) -> Result<(), Halt> {
+        move_timers(self.task, &[TimerChange { kind: TimerKind::Panes, was: floor.due, now: None }], swarm);
+        self.task.seen.forget((CounterKind::Swarm, swarm), floor.seen, &*self.work.store, self.id)?;
+        *self.floor(swarm)? = None;
         self.work.overlay.bytes += SUM_BYTES;
         Ok(())
     }
 
     /// Fires a timer of a counter, or of a swarm's floor.
     pub(crate) fn fire_counter(&mut self, timer: TimerKey<'_>, kind: TimerKind, bytes: &[u8], offset: u64) -> Result<(), Halt> {
-        let id = (self.id, timer.subject.to_vec());
-        let Some(of) = parse_report_key(timer.subject) else {
-            let floor = self.work.counters.floor(&id, &*self.work.store)?;
-            return floor.filter(|floor| floor.due == Some(timer.due)).map_or(Ok(()), |floor| self.forget_floor(&id, floor));
+        let key = timer.subject;
+        let Some(of) = parse_report_key(key) else {
+            let floor = self.floor(key)?.filter(|floor| floor.due == Some(timer.due));
+            return floor.map_or(Ok(()), |floor| self.forget_floor(key, floor));
         };
-        let place = self.work.counters.find(&id, &*self.work.store)?;
+        let place = self.work.counters.find(self.id, key, &*self.work.store)?;
         if self.work.counters.get(place)?.seen.is_none() {
             return Ok(());
         }
         let cause = Cause { offset, at: timer.due, record_time: timer.due };
         let culprit = || Culprit::Timer(bytes.to_vec());
-        self.apply_counter((place, &id.1), &of, SwarmInput::Timer(kind, timer.due), cause, culprit)
+        self.apply_counter((place, key), &of, SwarmInput::Timer(kind, timer.due), cause, culprit)
     }
 
     pub(super) fn apply_counter(
@@ -358,13 +345,13 @@ impl RecordContext<'_> {
             if !self.task.seen.is_over_share((kind, &subject), keys_max, &*self.work.store, self.id)? {
                 if spared < SPARED_MAX {
                     spared += 1;
-                    self.spare_subject(kind, &(self.id, subject), until)?;
+                    self.spare_subject(kind, &subject, until)?;
                     continue;
                 }
                 newcomer.clone_into(&mut subject);
             }
             let is_newcomer = subject == newcomer;
-            self.drop_subject(kind, &(self.id, subject))?;
+            self.drop_subject(kind, &subject)?;
             self.work.overlay.stats.limit_swarm_keys += 1;
             if is_newcomer {
                 return Ok(());
@@ -374,18 +361,18 @@ impl RecordContext<'_> {
     }
 
     /// A counter, or a swarm's floor, of a tenant that has no more than its share is not to go for others: it stands behind them.
-    fn spare_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>), until: EventTime) -> Result<(), Halt> {
-        if parse_report_key(&id.1).is_none() {
-            if let Some(floor) = self.work.counters.floor(id, &*self.work.store)? {
-                let seen = self.task.seen.spare((kind, &id.1), floor.seen, until);
-                self.work.counters.set_floor(id, Some(Floor { seen, ..floor }));
+    fn spare_subject(&mut self, kind: CounterKind, key: &[u8], until: EventTime) -> Result<(), Halt> {
+        if parse_report_key(key).is_none() {
+            if let Some(floor) = *self.floor(key)? {
+                let seen = self.task.seen.spare((kind, key), floor.seen, until);
+                *self.floor(key)? = Some(Floor { seen, ..floor });
                 self.work.overlay.bytes += SUM_BYTES;
             }
             return Ok(());
         }
-        let place = self.work.counters.find(id, &*self.work.store)?;
+        let place = self.work.counters.find(self.id, key, &*self.work.store)?;
         let was = self.seen_of(place)?;
-        let seen = self.task.seen.spare((kind, &id.1), was, until);
+        let seen = self.task.seen.spare((kind, key), was, until);
         self.work.counters.get(place)?.seen = Some(seen);
         self.work.overlay.bytes += SUM_BYTES + self.work.counters.touched(place, []);
         Ok(())
@@ -396,13 +383,13 @@ impl RecordContext<'_> {
         Ok(seen.ok_or_else(|| StoreError::Corrupt(format!("{}: a counter in the order of counters does not exist", self.id)))?)
     }
 
-    fn drop_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>)) -> Result<(), Halt> {
-        let Some(of) = parse_report_key(&id.1) else {
-            let floor = self.work.counters.floor(id, &*self.work.store)?;
-            return floor.map_or(Ok(()), |floor| self.forget_floor(id, floor));
+    fn drop_subject(&mut self, kind: CounterKind, key: &[u8]) -> Result<(), Halt> {
+        let Some(of) = parse_report_key(key) else {
+            let floor = *self.floor(key)?;
+            return floor.map_or(Ok(()), |floor| self.forget_floor(key, floor));
         };
         let at = self.task.now.watermark;
-        let place = self.work.counters.find_without_panes(id, &*self.work.store)?;
+        let place = self.work.counters.find_without_panes(self.id, key, &*self.work.store)?;
         let was = self.seen_of(place)?;
         let entry = self.work.counters.get(place)?;
         let had_verdicts = !entry.counter.board.verdicts.is_empty();
@@ -412,9 +399,9 @@ impl RecordContext<'_> {
         entry.clear();
         self.work.overlay.bytes += SUM_BYTES + self.work.counters.touched(place, []);
         for kind in TimerKind::OF_COUNTER {
-            move_timers(self.task, &[TimerChange { kind, was: timers.due(kind), now: None }], &id.1);
+            move_timers(self.task, &[TimerChange { kind, was: timers.due(kind), now: None }], key);
         }
-        self.task.seen.forget((kind, &id.1), was, &*self.work.store, self.id)?;
+        self.task.seen.forget((kind, key), was, &*self.work.store, self.id)?;
         if let Some(row) = row {
             self.work.overlay.set_row(self.id, row);
         }

@@ -2,28 +2,20 @@
 //! another process forgets them.
 
 use loopwarden_core::{engine::EngineCounters, event::TaskId};
-use loopwarden_state::{Change, StateStore, StoreError, swarm};
+use loopwarden_state::{StateStore, StoreError};
 
-use crate::memory::uncommitted::{Uncommitted, Versioned};
+use crate::memory::held::Held;
 
 /// Sessions, and those with a live block in force.
 pub(crate) type Counts = [u64; 2];
 
-/// The census of a task of the session stage.
-#[derive(Debug, Default)]
-pub(crate) struct Census {
-    /// `None` = to be read.
-    counts: Versioned<Option<Counts>>,
-}
+/// The census of a task of the session stage, under the empty key.
+pub(crate) type Census = Held<Counts>;
 
 impl Census {
-    /// Counts as of now.
-    pub(crate) fn load(&mut self, store: &dyn StateStore, task: TaskId) -> Result<&mut Counts, StoreError> {
-        if self.counts.is_none() {
-            let stored = store.get(task, &swarm::counts_key())?;
-            self.counts = Versioned::new(Some(stored.map_or(Ok(Counts::default()), |bytes| swarm::decode_counts(&bytes))?));
-        }
-        Ok(self.counts.get_or_insert_default())
+    /// Sessions, and those with a block, as of now.
+    pub(crate) fn counts(&mut self, store: &dyn StateStore, task: TaskId) -> Result<Counts, StoreError> {
+        Ok(self.get(&[], store, task)?.unwrap_or_default())
     }
 
     /// What an input of a session did to them.
@@ -38,66 +30,49 @@ impl Census {
         if !counters.session_began && !is_forgotten && counters.blocked_delta == 0 {
             return Ok(());
         }
-        let [sessions, blocked] = self.load(store, task)?;
+        let counts = self.get(&[], store, task)?;
+        let [sessions, blocked] = counts.unwrap_or_default();
         // State of a time before there was a census has sessions that were never counted.
-        *sessions = (*sessions + u64::from(counters.session_began)).saturating_sub(u64::from(is_forgotten));
-        *blocked = blocked.saturating_add_signed(i64::from(counters.blocked_delta));
+        let sessions = (sessions + u64::from(counters.session_began)).saturating_sub(u64::from(is_forgotten));
+        let blocked = blocked.saturating_add_signed(i64::from(counters.blocked_delta));
+        // Nothing is no record: whether a session that is gone was ever seen by a commit depends on where commits fell.
+        *counts = Some([sessions, blocked]).filter(|counts| *counts != Counts::default());
         Ok(())
-    }
-}
-
-impl Uncommitted for Census {
-    fn changes(&mut self, task: TaskId, out: &mut Vec<Change>) -> Result<(), StoreError> {
-        if let Some(counts) = *self.counts
-            && self.counts.is_changed()
-        {
-            // Nothing is no record: whether a session that is gone was ever seen by a commit depends on where commits fell.
-            let value = if counts == Counts::default() { None } else { Some(swarm::encode_counts(&counts)?) };
-            out.push(Change { task, key: swarm::counts_key(), value });
-        }
-        Ok(())
-    }
-
-    fn committed(&mut self) {
-        self.counts.committed();
-    }
-
-    fn rewind(&mut self) {
-        self.counts.rewind();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use loopwarden_core::event::Stage;
-    use loopwarden_state::MemoryStore;
+    use loopwarden_state::{MemoryStore, read};
 
     use super::*;
+    use crate::memory::uncommitted::Uncommitted;
 
     const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };
 
     #[test]
     fn what_was_not_committed_was_not_counted_and_what_was_never_counted_does_not_go_below_nothing() {
         let mut store = MemoryStore::new();
-        let mut census = Census::default();
+        let mut census = Census::new();
         let began = EngineCounters { session_began: true, blocked_delta: 2, ..EngineCounters::default() };
         census.note(&began, false, &store, TASK).unwrap();
         census.rewind();
-        assert_eq!(census.load(&store, TASK).unwrap(), &[0, 0]);
+        assert_eq!(census.counts(&store, TASK).unwrap(), [0, 0]);
         census.note(&began, false, &store, TASK).unwrap();
         let mut changes = Vec::new();
         census.changes(TASK, &mut changes).unwrap();
         store.commit(changes).unwrap();
         census.committed();
-        assert_eq!(Census::default().load(&store, TASK).unwrap(), &[1, 2]);
+        assert_eq!(Census::new().counts(&store, TASK).unwrap(), [1, 2]);
         let lifted = EngineCounters { blocked_delta: -3, ..EngineCounters::default() };
         for expected in [[0, 0], [0, 0]] {
             census.note(&lifted, true, &store, TASK).unwrap();
-            assert_eq!(census.load(&store, TASK).unwrap(), &expected);
+            assert_eq!(census.counts(&store, TASK).unwrap(), expected);
         }
         let mut changes = Vec::new();
         census.changes(TASK, &mut changes).unwrap();
         store.commit(changes).unwrap();
-        assert_eq!(store.get(TASK, &swarm::counts_key()).unwrap(), None);
+        assert_eq!(read::<Counts>(&store, TASK, &[]), Ok(None));
     }
 }

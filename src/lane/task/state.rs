@@ -1,14 +1,14 @@
 //! A task in one of its states, and what a running one consists of.
 
 use loopwarden_core::event::{EventTime, NextOffset, RecordOffset, Stage, TaskId};
-use loopwarden_core::policy::Policy;
-use loopwarden_state::{Change, Position, StoreError};
+use loopwarden_core::{engine::StopState, policy::Policy};
+use loopwarden_state::{Change, Position, StoreError, TenantMinute, swarm::Floor};
 
 use crate::memory::uncommitted::{Uncommitted, Versioned};
 use crate::sums::sources::{Reading, Sources};
 use crate::{
-    memory::seen::Seen, task::census::Census, task::lease::Lease, task::poison::DeadLetterWindow, task::share::Share,
-    task::stops::Stops, task::timers::TimerQueue,
+    memory::held::Held, memory::seen::Seen, task::census::Census, task::lease::Lease, task::poison::DeadLetterWindow,
+    task::timers::TimerQueue,
 };
 
 /// In the place of a policy's hash: a comparison of budgets has not come to its end, so whoever goes on begins it anew.
@@ -34,16 +34,16 @@ pub struct Running {
     /// With the overlay.
     pub(crate) now: Position,
     pub(crate) timers: TimerQueue,
+    /// Resets of swarms, by their keys, in a task of the swarm stage.
+    pub(crate) floors: Held<Floor>,
     /// Counters of a task of the swarm stage.
     pub(crate) seen: Seen,
     /// Sessions of a task of the session stage.
     pub(crate) census: Census,
-    /// Events of tenants that have a limit, in a task of the session stage.
-    pub(crate) tenants: Share,
-    /// Dead letters of senders that hold their records.
-    pub(crate) letters: Share,
-    /// Whom operators stop, in a task of the session stage.
-    pub(crate) stops: Stops,
+    /// What a minute has seen: events of tenants that have a limit, and dead letters of senders that hold their records.
+    pub(crate) minutes: Held<TenantMinute>,
+    /// Whom operators stop, by the keys of their state rows, in a task of the session stage.
+    pub(crate) stops: Held<StopState>,
     pub(crate) window: Versioned<DeadLetterWindow>,
     /// What a task of the session stage says of its source watermark.
     pub(crate) reading: Reading,
@@ -85,11 +85,11 @@ impl Task<Restoring> {
             committed: position.clone(),
             now: position,
             timers: TimerQueue::new(),
+            floors: Held::new(),
             seen: Seen::new(),
-            census: Census::default(),
-            tenants: Share::of_events(),
-            letters: Share::of_letters(),
-            stops: Stops::default(),
+            census: Census::new(),
+            minutes: Held::new(),
+            stops: Held::new(),
             window: Versioned::default(),
             reading: Reading::default(),
             compares_budgets: Versioned::default(),
@@ -168,8 +168,8 @@ impl Running {
 
     /// All that changes between two commits, besides the Position; in the order in which a commit writes it.
     fn parts(&mut self) -> [&mut dyn Uncommitted; 10] {
-        let Self { timers, seen, census, tenants, letters, stops, window, reading, sources, compares_budgets, .. } = self;
-        [timers, seen, census, tenants, letters, stops, window, reading, sources, compares_budgets]
+        let Self { floors, timers, seen, census, minutes, stops, window, reading, sources, compares_budgets, .. } = self;
+        [floors, timers, seen, census, minutes, stops, window, reading, sources, compares_budgets]
     }
 
     /// Gives away what the store lacks, but the Position.

@@ -125,10 +125,8 @@ impl Lane {
         self.stage_outputs()?;
         let keeps_changelog = self.keeps_changelog();
         let Self { log, work, tasks, .. } = self;
-        let mut changes = Vec::with_capacity(work.overlay.dirty.len() * CHANGES_PER_SESSION);
-        for id in &work.overlay.dirty {
-            work.cache.changes(*id, keeps_changelog, &mut changes)?;
-        }
+        let mut changes = Vec::with_capacity(work.overlay.sessions * CHANGES_PER_SESSION);
+        work.cache.changes(keeps_changelog, &mut changes)?;
         work.counters.changes(&mut changes)?;
         let owner = log.owner().to_owned();
         for (id, _) in touched {
@@ -229,10 +227,7 @@ impl Lane {
         self.health.commits.reset();
         let keeps_changelog = self.keeps_changelog();
         let Self { work, tasks, stats, .. } = self;
-        for id in work.overlay.dirty.drain(..) {
-            work.cache.committed(id, keeps_changelog);
-        }
-        work.cache.make_room(&mut *work.store)?;
+        work.cache.committed(keeps_changelog, &mut *work.store)?;
         work.counters.committed();
         for (id, _) in touched {
             if let Some(state) = tasks.get_mut(*id) {
@@ -260,10 +255,8 @@ impl Lane {
     /// Everything since the last commit never happened.
     pub(crate) fn drop_overlay(&mut self) {
         let work = &mut self.work;
-        for id in work.overlay.dirty.drain(..) {
-            work.cache.rewind(id);
-        }
-        work.counters.discard();
+        work.cache.rewind();
+        work.counters.rewind();
         work.overlay = Overlay::default();
         self.tasks.running_mut().for_each(|(_, task)| task.rewind());
         self.log.discard();

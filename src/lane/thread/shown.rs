@@ -36,9 +36,7 @@ impl Lane {
     /// Sessions of its tasks, and live blocks in force; one read of the store for a task that has not counted yet.
     pub fn census(&mut self) -> [u64; 2] {
         let Self { tasks, work: Work { store, .. }, .. } = self;
-        let of = |(id, task): (TaskId, &mut Running)| {
-            task.census.load(&**store, id).map_or_else(|_| Counts::default(), |counts| *counts)
-        };
+        let of = |(id, task): (TaskId, &mut Running)| task.census.counts(&**store, id).unwrap_or_default();
         let add = |[sessions, blocks]: Counts, [more, of_them]: Counts| [sessions + more, blocks + of_them];
         tasks.running_mut().filter(|(id, _)| id.stage == Stage::Session).map(of).fold(Counts::default(), add)
     }

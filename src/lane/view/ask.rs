@@ -4,7 +4,7 @@ use std::{fmt, ops::ControlFlow, sync::mpsc::SyncSender};
 
 use loopwarden_core::event::{Stage, TaskId};
 use loopwarden_core::policy::Policy;
-use loopwarden_state::{KeyFamily, Position, StateStore, StoreError};
+use loopwarden_state::{KeyFamily, Position, StateStore, StoreError, try_scan};
 
 use crate::settings::ProcessMode;
 
@@ -53,16 +53,9 @@ impl View<'_> {
         (task, family): (TaskId, KeyFamily),
         prefix: &[u8],
         from: &[u8],
-        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, StoreError>,
+        visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
-        let mut failed = None;
-        self.store.scan(task, family, prefix, from, &mut |key, value| {
-            visit(key, value).unwrap_or_else(|error| {
-                failed = Some(error);
-                ControlFlow::Break(())
-            })
-        })?;
-        failed.map_or(Ok(()), Err)
+        try_scan(self.store, task, family, prefix, from, visit)
     }
 
     /// The first keys of a family that begin with `prefix`.

@@ -2,14 +2,16 @@
 
 use std::{collections::BTreeSet, iter::Sum, ops::ControlFlow};
 
-use loopwarden_core::engine::{SEPARATOR, Session, SubjectKey, SwarmCallKey, SwarmCounter, SwarmReset, TimerKind, Verdict};
+use loopwarden_core::engine::{
+    SEPARATOR, Session, StopState, SubjectKey, SwarmCallKey, SwarmCounter, SwarmReset, TimerKind, Verdict,
+};
 use loopwarden_core::event::{EventTime, Stage, TaskId};
 use loopwarden_core::limits::{AGENTS_SHOWN, COUNTERS_SHOWN, IN_FORCE_TIMERS_MAX};
 use loopwarden_core::policy::{Per, Reached};
 use loopwarden_core::whom::{Kind, Who, Whom};
 use loopwarden_core::{setting::Mode, wire::Row};
 use loopwarden_state::report::{parse_report_key, report_key, reset_key};
-use loopwarden_state::{KeyFamily, StateKey, StoreError, TimerKey, session, stop, swarm};
+use loopwarden_state::{KeyFamily, StoreError, Stored, TimerKey, read, session, stop, swarm};
 
 use crate::view::ask::View;
 
@@ -171,7 +173,7 @@ impl View<'_> {
         let mut found = Found { rows: Vec::new(), more: false };
         for task in self.running(Stage::Session) {
             self.scan((task, KeyFamily::Stop), &[], &[], |key, value| {
-                let verdict = stop::decode(value)?.board.verdicts.first().filter(|stop| stop.expires_at > now).cloned();
+                let verdict = StopState::decode(value)?.board.verdicts.first().filter(|stop| stop.expires_at > now).cloned();
                 if let (Some(verdict), Some(SubjectKey::Stop(whom))) = (verdict, stop::subject_of(key)) {
                     if found.rows.len() >= rows_max {
                         found.more = true;
@@ -238,24 +240,22 @@ impl View<'_> {
                 Ok(ControlFlow::Continue(()))
             })?;
             for (key, kind) in subjects {
-                found.rows.extend(self.row(task, kind, key)?);
+                found.rows.extend(self.row(task, kind, &key)?);
             }
         }
         Ok(found)
     }
 
     /// The state row of a timer's subject.
-    fn row(&self, task: TaskId, kind: TimerKind, key: Vec<u8>) -> Result<Option<Vec<u8>>, StoreError> {
+    fn row(&self, task: TaskId, kind: TimerKind, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(if kind == TimerKind::Stop {
-            let of = stop::subject_of(&key).zip(self.store.get(task, &StateKey::new(KeyFamily::Stop, key))?);
-            let Some((of, bytes)) = of else { return Ok(None) };
-            let state = stop::decode(&bytes)?;
-            Row::json(&of, &state.board, state.time)
+            let of = stop::subject_of(key).zip(read::<StopState>(self.store, task, key)?);
+            of.and_then(|(of, state)| Row::json(&of, &state.board, state.time))
         } else if task.stage == Stage::Session {
-            let of = session::subject_of(&key).zip(session::load(self.store, task, &key, self.policy.history_steps)?);
+            let of = session::subject_of(key).zip(session::load(self.store, task, key, self.policy.history_steps)?);
             of.and_then(|(of, loaded)| Row::json(&of, &loaded.session.head.board, loaded.session.head.time))
         } else {
-            let of = parse_report_key(&key).zip(swarm::load(self.store, task, &key)?);
+            let of = parse_report_key(key).zip(swarm::load(self.store, task, key)?);
             of.and_then(|(of, loaded)| Row::json(&of.subject(), &loaded.counter.board, loaded.counter.time))
         })
     }

@@ -12,7 +12,9 @@ use loopwarden_lab::report::{counted, grouped};
 use loopwarden_log::Flow;
 use loopwarden_settings::Config;
 use loopwarden_state::rekey::{Rekeying, first_position, moves_to, moving, moving_stops, position};
-use loopwarden_state::{Change, Growth, LoadBatch, RocksOptions, RocksStore, StateKey, StateStore, StoreError, StoreOwner};
+use loopwarden_state::{
+    Change, Growth, LoadBatch, RocksOptions, RocksStore, StateKey, StateStore, StoreError, StoreOwner, Stored, read,
+};
 
 use crate::failure::{Failure, Outcome};
 use crate::{cli::args::GrowArgs, cli::shared::quiet::expect_quiet, exit_code, output, output::say, server::kafka_options};
@@ -188,7 +190,7 @@ impl Work {
     fn begun(&self) -> Result<Option<Growth>, Failure> {
         // The first transaction writes all notes there are then, the last one deletes all.
         let first = TaskId { stage: Stage::Session, partition: 0 };
-        Ok(self.store.get(first, &Growth::key())?.map(|bytes| Growth::decode(&bytes)).transpose()?)
+        Ok(read(&self.store, first, &[])?)
     }
 
     /// That of no session that moves a record lies unread in the partition that it leaves.

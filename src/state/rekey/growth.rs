@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyFamily, StateKey, StoreError, codec};
+use crate::{KeyFamily, StateKey, StoreError, Stored, codec};
 
 /// From how many partitions to how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,20 +19,17 @@ impl Growth {
     pub const fn key() -> StateKey {
         StateKey::new(KeyFamily::Growth, Vec::new())
     }
+}
 
-    /// Bytes of the note.
-    ///
-    /// # Errors
-    /// As [`codec::encode`].
-    pub fn encode(self) -> Result<Vec<u8>, StoreError> {
-        codec::encode(&self)
+/// The note of it, under the empty key.
+impl Stored for Growth {
+    const FAMILY: KeyFamily = KeyFamily::Growth;
+
+    fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        codec::decode(Self::FAMILY.as_str(), bytes)
     }
 
-    /// Reads a note.
-    ///
-    /// # Errors
-    /// As [`codec::decode`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        codec::decode(KeyFamily::Growth.as_str(), bytes)
+    fn encode(&self) -> Result<Vec<u8>, StoreError> {
+        codec::encode(self)
     }
 }

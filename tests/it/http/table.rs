@@ -9,7 +9,7 @@ use loopwarden::http::routes::{Access, Group, ROUTES, Route};
 use loopwarden::http::{Answered, Door, Options, Principals, Probe, ProcessStatus, Roles, Server, Token};
 use loopwarden::limits::HTTP_ROWS_MAX;
 use loopwarden::operate::{api::Overview, lanes::Lanes, lanes::Unanswered};
-use loopwarden::store::{Change, MemoryStore, StateStore as _, TimerKey, stop};
+use loopwarden::store::{Change, MemoryStore, StateKey, StateStore as _, Stored as _, TimerKey};
 use loopwarden::task::{Ask, Numbered, ProcessMode, TaskState, TaskView, View};
 use loopwarden_settings::LocalClients;
 use serde_json::{Value, json};
@@ -39,10 +39,10 @@ impl OneLane {
             let mut state = StopState::default();
             let place = SourcePosition { topic: "t", partition: 0, offset: 0, watermark: at };
             assert!(state.apply("lw", &event, place).command.is_some());
-            let key = stop::key(&SubjectKey::of_event(&event));
+            let key = StateKey::new(StopState::FAMILY, SubjectKey::of_event(&event).row_key().into_bytes());
             let timer = TimerKey { due: state.due(), kind: TimerKind::Stop as u8, subject: &key.bytes }.to_state_key();
             let change = |key, value| Change { task: Self::TASK, key, value: Some(value) };
-            store.commit(vec![change(timer, Vec::new()), change(key, stop::encode(&state).unwrap())]).unwrap();
+            store.commit(vec![change(timer, Vec::new()), change(key, state.encode().unwrap())]).unwrap();
         }
         store
     }
