@@ -59,9 +59,9 @@ def main() -> None:
                 continue
             command = json.loads(record.value())
             scope = command.get("scope", {})
-            if command.get("v") != 1 or command.get("mode") != "live" or scope.get("kind") not in ("agent", "session"):
+            if command.get("v") != 1 or command.get("mode") != "live" or scope.get("kind") != "session":
                 continue
-            subject = (command.get("tenant"), command["session_id"], scope["agent_id"])
+            subject = (command.get("tenant"), command["session_id"], scope.get("by"), scope.get("agent_id"))
             order = (command["epoch"], command["seq"])
             if datetime.fromisoformat(command["expires_at"]) <= datetime.now(timezone.utc) or order <= applied.get(subject, (0, 0)):
                 continue

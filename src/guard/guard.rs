@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use loopwarden_core::engine::{ScopeKind, SubjectKey};
+use loopwarden_core::engine::SubjectKey;
 use loopwarden_core::event::{
     CallResult, Content, Event, EventKind, EventTime, Outcome as CallOutcome, RecordMeta, Role, decode, json as source,
 };
@@ -363,7 +363,7 @@ impl Guard {
         for verdict in others.into_iter().flatten().chain(held) {
             let is_known = candidates.iter().any(|known| known.verdict.command_id == verdict.command_id);
             // What binds a group is no advice about a loop: nothing takes its place.
-            if !is_known && (verdict.scope.kind == ScopeKind::Group || !has_own(&verdict)) {
+            if !is_known && (!verdict.is_of_loop || !has_own(&verdict)) {
                 let is_due = is_due(&verdict);
                 candidates.push(Candidate { verdict, matches: true, is_due, is_of_others: true, is_of_operator: false });
             }

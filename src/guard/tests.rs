@@ -320,7 +320,7 @@ fn level_four_ends_the_turn_of_who_can() {
     let mut stop = command("b", "block", 1);
     stop["level"] = 4.into();
     stop["advice"] = "stop".into();
-    stop["scope"] = json!({ "kind": "agent", "agent_id": "main" });
+    stop["scope"] = json!({ "kind": "session", "agent_id": "main" });
     let mut talk = Talk::new(&["deny", "stop"]);
     talk.take(&stop);
     assert!(talk.before("1").answer.stop);

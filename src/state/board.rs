@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use loopwarden_core::engine::{
-    Action, Advice, Board, CommandId, IdentityRecipe, OperatorStop, PlacedBy, Placement, SEPARATOR, Scope, ScopeKind, Verdict,
+    Action, Advice, Board, CommandId, IdentityRecipe, OperatorStop, PlacedBy, Placement, SEPARATOR, Scope, Verdict,
 };
 use loopwarden_core::identity::{CallRules, Hash64, Hash128};
 use loopwarden_core::{event::EventTime, policy::Detector};
@@ -60,7 +60,6 @@ impl<'a> StoredBoard<'a> {
 
 #[derive(Serialize, Deserialize)]
 struct StoredScope<'a> {
-    kind: u8,
     #[serde(borrow)]
     tool: Option<Cow<'a, str>>,
     fingerprint: Option<([u8; 16], StoredRecipe)>,
@@ -107,14 +106,6 @@ impl StoredRecipe {
 impl<'a> StoredScope<'a> {
     fn of(scope: &'a Scope) -> Self {
         Self {
-            kind: match scope.kind {
-                ScopeKind::Agent => 0,
-                ScopeKind::Swarm => 1,
-                ScopeKind::Fleet => 2,
-                ScopeKind::Session => 3,
-                ScopeKind::All => 4,
-                ScopeKind::Group => 5,
-            },
             // Several stand where one does, behind each other: no name holds a separator.
             tool: if scope.tools.is_empty() {
                 scope.tool.as_deref().map(Cow::Borrowed)
@@ -126,25 +117,16 @@ impl<'a> StoredScope<'a> {
         }
     }
 
-    fn into_scope(self) -> Result<Scope, StoreError> {
+    fn into_scope(self) -> Scope {
         let names = self.tool.as_deref().and_then(|names| names.strip_prefix(SEPARATOR));
         let tools: Vec<String> = names.into_iter().flat_map(|names| names.split(SEPARATOR)).map(str::to_owned).collect();
         let tool = if tools.is_empty() { self.tool.map(Cow::into_owned) } else { None };
-        Ok(Scope {
-            kind: match self.kind {
-                0 => ScopeKind::Agent,
-                1 => ScopeKind::Swarm,
-                2 => ScopeKind::Fleet,
-                3 => ScopeKind::Session,
-                4 => ScopeKind::All,
-                5 => ScopeKind::Group,
-                _ => return Err(corrupt("unknown scope")),
-            },
+        Scope {
             tool,
             tools,
             fingerprint: self.fingerprint.map(|(hash, recipe)| (Hash128(u128::from_be_bytes(hash)), recipe.into_recipe())),
             only: self.only.into_owned(),
-        })
+        }
     }
 }
 
@@ -240,7 +222,7 @@ impl<'a> StoredVerdict<'a> {
                 2 => Action::Unblock,
                 _ => return Err(corrupt("unknown action")),
             },
-            scope: self.scope.into_scope()?,
+            scope: self.scope.into_scope(),
             level: self.level,
             episode: CommandId(self.episode),
             by: self.by.into_placer()?,

@@ -38,9 +38,7 @@ impl Stored for StopState {
 
 #[cfg(test)]
 mod tests {
-    use loopwarden_core::engine::{
-        Action, Advice, Board, CommandId, OperatorStop, PlacedBy, Placement, Scope, ScopeKind, Verdict,
-    };
+    use loopwarden_core::engine::{Action, Advice, Board, CommandId, OperatorStop, PlacedBy, Placement, Scope, Verdict};
     use loopwarden_core::identity::Hash64;
     use loopwarden_core::whom::{Kind, Whom};
 
@@ -52,7 +50,7 @@ mod tests {
         let verdict = Verdict {
             command_id: CommandId([1; 16]),
             action: Action::Block,
-            scope: Scope { kind: ScopeKind::Swarm, tool: None, tools: Vec::new(), fingerprint: None, only: Vec::new() },
+            scope: Scope::default(),
             level: 4,
             episode: CommandId([2; 16]),
             by: PlacedBy::Operator(Box::new(stop)),

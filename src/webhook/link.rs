@@ -4,7 +4,7 @@
 //! same secret takes it, also after a restart.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use loopwarden_core::{engine::is_act_code, event::EventTime};
+use loopwarden_core::event::EventTime;
 use loopwarden_token::hmac_sha256;
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;
@@ -177,7 +177,7 @@ impl Links {
         let at = |pointer: &str| command.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (action, code, mode) = (at("/action"), at("/reason/code"), at("/mode"));
         let is_of_loop = ["nudge", "block"].contains(&action) && !at("/session_id").is_empty() && !at("/episode").is_empty();
-        if !is_of_loop || is_act_code(code) {
+        if !is_of_loop || !at("/scope/by").is_empty() {
             return Vec::new();
         }
         let helps = |kind: &AnswerKind| match kind {
@@ -275,7 +275,7 @@ mod tests {
         let command = |more: Value| {
             let mut command = json!({
                 "id": "01", "action": "block", "session_id": "s", "episode": "02", "mode": "live",
-                "scope": { "kind": "agent", "agent_id": "main" }, "reason": { "code": "similar_repeat" },
+                "scope": { "kind": "session", "agent_id": "main" }, "reason": { "code": "similar_repeat" },
             });
             more.as_object().expect("fields").iter().for_each(|(name, value)| command[name] = value.clone());
             command
@@ -289,7 +289,8 @@ mod tests {
         for none in [
             json!({ "action": "unblock" }),
             json!({ "session_id": null, "swarm_id": "w" }),
-            json!({ "reason": { "code": "stop" } }),
+            json!({ "scope": { "kind": "session", "by": "stop" } }),
+            json!({ "scope": { "kind": "session", "by": "budget/b/day" } }),
             json!({ "session_id": "x".repeat(256), "tenant": "y".repeat(256) }),
         ] {
             assert_eq!(words(none.clone()), Vec::<&str>::new(), "{none}");

@@ -120,7 +120,7 @@ mod tests {
     fn command(mode: &str, action: &str) -> Value {
         json!({
             "id": "01", "action": action, "session_id": "s\"\n", "level": 3, "mode": mode, "episode": "0E", "labels": { "team": "a" },
-            "issued_at": "2026-11-21T20:00:03.120Z", "scope": { "kind": "agent", "tool": "Bash" },
+            "issued_at": "2026-11-21T20:00:03.120Z", "scope": { "kind": "session", "tool": "Bash" },
             "reason": { "code": "similar_repeat", "summary": "3 calls of Bash" }, "trigger": { "event_id": "e1" },
         })
     }

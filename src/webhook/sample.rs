@@ -15,7 +15,7 @@ pub(crate) fn sample(action: &str, now_ms: i64) -> Output {
     let (now, until) = (EventTime(now_ms).to_rfc3339(), EventTime(now_ms.saturating_add(FOR_MS)).to_rfc3339());
     let mut command = json!({
         "v": 1, "id": id, "action": action, "session_id": SESSION,
-        "scope": { "kind": "agent", "agent_id": "main", "tool": "Bash" },
+        "scope": { "kind": "session", "agent_id": "main", "tool": "Bash" },
         "level": 1, "epoch": now_ms.max(0), "seq": 1, "episode": episode, "issued_at": now, "expires_at": until, "mode": "replay",
         "reason": { "code": "similar_repeat", "summary": "a test of this webhook: no agent loops" },
         "trigger": { "event_id": id, "topic": "none", "partition": 0, "offset": 0, "time": now },

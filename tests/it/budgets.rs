@@ -133,8 +133,7 @@ fn each_tree_has_the_budget_by_itself_and_all_its_agents_are_bound() {
     settle(&mut world);
     assert_eq!(steps(&world), expected(&[("block block live", 1)]));
     let (_, block) = told(&world).pop().unwrap();
-    let group = json!({ "kind": "tree", "name": "boss", "by": "budget/b0/tree" });
-    assert_eq!(block["scope"], json!({ "kind": "group", "group": group }));
+    assert_eq!(block["scope"], json!({ "kind": "tree", "name": "boss", "by": "budget/b0/tree" }));
     let now = EventTime(START_MS + 1_000);
     let mut guard = guard(&world, now);
     let is_bound = |guard: &mut Guard, session: &str, more: &Value| is_refused(guard, &call(session, 99, START_MS, more), now);
@@ -179,7 +178,7 @@ fn people_are_warned_the_agents_nudged_then_blocked_to_the_end_of_the_window() {
     assert_eq!(steps(&world), expected(&[("warn nudge shadow", 1), ("nudge nudge live", 2), ("block block live", 3)]));
     let (_, block) = told(&world).pop().unwrap();
     let day = EventTime(START_MS - START_MS.rem_euclid(DAY_MS));
-    assert_eq!(block["scope"], json!({ "kind": "group", "group": { "kind": "tenant", "by": "budget/b0/day" } }));
+    assert_eq!(block["scope"], json!({ "kind": "tenant", "by": "budget/b0/day" }));
     assert_eq!((&block["tenant"], &block["level"], &block["epoch"]), (&"acme".into(), &4.into(), &day.0.into()));
     assert_eq!(block["expires_at"], day.plus_ms(DAY_MS).to_rfc3339());
     assert_eq!((&block["reason"]["evidence"]["count"], &block["reason"]["evidence"]["threshold"]), (&10.into(), &10.into()));
@@ -194,6 +193,12 @@ fn people_are_warned_the_agents_nudged_then_blocked_to_the_end_of_the_window() {
     make(&world, "s1", 99, START_MS + DAY_MS, &tenant);
     settle(&mut world);
     assert_eq!(steps(&world).len(), 3);
+}
+
+/// The name of those whom a command means, wherever it stands.
+fn name_of(command: &Value) -> &Value {
+    let names = [&command["session_id"], &command["swarm_id"], &command["scope"]["name"]];
+    names.into_iter().find(|name| !name.is_null()).unwrap_or(&Value::Null)
 }
 
 #[test]
@@ -220,11 +225,8 @@ fn each_scope_adds_up_its_own_and_in_its_own_windows() {
         .into_iter()
         .filter(|(_, command)| command["reason"]["evidence"]["step"] != "warn")
         .map(|(_, command)| {
-            let group = &command["scope"]["group"];
-            (
-                format!("{} {}", group["by"].as_str().unwrap(), group["name"].as_str().unwrap_or_default()),
-                command["mode"].to_string(),
-            )
+            let (by, name) = (&command["scope"]["by"], name_of(&command).as_str().unwrap_or_default().to_owned());
+            (format!("{} {name}", by.as_str().unwrap()), command["mode"].to_string())
         })
         .collect();
     let live = |group: &str| (group.to_owned(), "\"live\"".to_owned());
@@ -246,7 +248,7 @@ fn each_scope_adds_up_its_own_and_in_its_own_windows() {
     let more: Vec<String> = told(&world)
         .iter()
         .filter(|(_, command)| command["reason"]["evidence"]["step"] == "nudge")
-        .map(|(_, command)| format!("{} {}", command["scope"]["group"]["by"], command["scope"]["group"]["name"]))
+        .map(|(_, command)| format!("{} {}", command["scope"]["by"], name_of(command)))
         .collect();
     for group in [r#""budget/b0/hour" "x""#, r#""budget/b3/session" "s0""#, r#""budget/b3/session" "s1""#] {
         assert!(more.iter().any(|told| told == group), "{group} {more:?}");

@@ -618,7 +618,7 @@ fn lanes_run_on_threads_of_their_own_with_restore_threads_beside_them() {
 /// Whom a state row is about and what is in force for him, where he is an agent.
 fn of_agent(row: &[u8]) -> Option<String> {
     let row: serde_json::Value = serde_json::from_slice(row).unwrap();
-    (row["subject"]["kind"] == "agent").then(|| format!("{} {} {}", row["subject"], row["status"], row["active"]))
+    row["subject"]["agent_id"].is_string().then(|| format!("{} {} {}", row["subject"], row["status"], row["active"]))
 }
 
 #[test]

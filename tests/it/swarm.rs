@@ -602,7 +602,7 @@ fn the_fleet_may_start_one_definition_so_often_and_no_more() {
     let told = told(&world);
     assert_eq!(told.len(), 1, "{told:?}");
     let command = &told[0].1;
-    assert_eq!((&command["action"], &command["scope"]["kind"]), (&"block".into(), &"fleet".into()));
+    assert_eq!((&command["action"], &command["scope"]["kind"]), (&"block".into(), &"tenant".into()));
     assert_eq!(command["reason"]["code"], "fleet_rate");
     assert!(command["message"].as_str().unwrap().contains("CIRCUIT BREAKER"));
     let fingerprint = command["scope"]["fingerprint"].as_str().unwrap();

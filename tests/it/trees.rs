@@ -72,11 +72,8 @@ fn the_root_is_told_before_the_twenty_fifth_agent_and_then_nobody_in_the_tree_st
     settle(&mut world);
     let [nudge] = <[Value; 1]>::try_from(about_trees(&world)).unwrap();
     assert_eq!((&nudge["action"], &nudge["mode"], &nudge["level"]), (&"nudge".into(), &"live".into(), &1.into()));
-    let group = json!({ "kind": "tree", "name": "boss", "by": "tree" });
-    assert_eq!(
-        nudge["scope"],
-        json!({ "kind": "group", "group": group, "only": [{ "session_id": "boss", "agent_id": "main" }] })
-    );
+    let only = json!([{ "session_id": "boss", "agent_id": "main" }]);
+    assert_eq!(nudge["scope"], json!({ "kind": "tree", "name": "boss", "by": "tree", "only": only }));
     let evidence = &nudge["reason"]["evidence"];
     assert_eq!((&evidence["quantity"], &evidence["count"], &evidence["threshold"]), (&"agents".into(), &24.into(), &24.into()));
     let now = EventTime(START_MS + 1_000);

@@ -9,7 +9,7 @@ from typing import Any
 
 from .deciding import Candidate, Outcome, decide
 from .decision import Decision, clean
-from .verdicts import CallPrints, Command, NoCommandError, Subject, Verdict, Who, parse, read_command
+from .verdicts import BY_STOP, CallPrints, Command, NoCommandError, Subject, Verdict, Who, Whom, parse, read_command
 
 IDS_MAX = 100_000
 SUBJECTS_MAX = 100_000
@@ -62,9 +62,9 @@ class Commands:
         self._ids: OrderedDict[str, None] = OrderedDict()
         self._subjects: OrderedDict[Subject, _Held] = OrderedDict()
         self._stops: OrderedDict[Subject, _Held] = OrderedDict()
-        # Subjects that may mean a call: those of its session, of its swarm, of its tenant's fleet, of its groups.
-        self._near: dict[Subject, dict[Subject, None]] = {}
-        self._agents: OrderedDict[Subject, _Agent] = OrderedDict()
+        # Subjects by whom they mean.
+        self._near: dict[Whom, dict[Subject, None]] = {}
+        self._agents: OrderedDict[tuple[str, str, str], _Agent] = OrderedDict()
 
     def read(self, record: bytes | str) -> str:
         """Takes a command as it is published. The answer is as that of `apply`."""
@@ -116,7 +116,7 @@ class Commands:
         now = self._now()
         if command.expires_ms <= now:
             return "expired"
-        subjects = self._stops if command.subject[0] == "stop" else self._subjects
+        subjects = self._stops if command.subject[3] == BY_STOP else self._subjects
         if subjects is self._stops and command.subject not in subjects and not self._has_room(now):
             return "full"
         held = subjects.setdefault(command.subject, _Held())
@@ -131,7 +131,7 @@ class Commands:
                 del held.verdicts[next(nudges, 0)]
             held.verdicts.append(command.verdict)
         if held.verdicts and subjects is self._subjects:
-            self._near.setdefault(command.subject[:-1], {})[command.subject] = None
+            self._near.setdefault(command.subject[:3], {})[command.subject] = None
         self._forget()
         return "applied"
 
@@ -148,27 +148,24 @@ class Commands:
 
     def _candidates(self, who: Who, call: CallPrints | None, phase: str) -> list[Candidate]:
         now, agent = self._now(), self._agents.get(_agent_key(who)) or _Agent()
-        own = [verdict for verdict in self._in_force(_session_key(who), now) if _is_own(verdict, who)]
+        meant = [verdict for whom in who.all() for verdict in self._in_force(whom, now)]
+        own = [verdict for verdict in meant if not verdict.scope.is_of_others and verdict.scope.agent_id == who.agent_id]
+        of_others = [verdict for verdict in meant if verdict.scope.is_of_others]
         found = [
             Candidate(verdict, call is not None and call.is_in(verdict.scope), agent.is_open(verdict), False) for verdict in own
         ]
         found += [Candidate(stop, call is not None, False, False) for stop in self._stopping(who, now)]
-        others = [] if call is None else [
-            verdict
-            for key in _other_keys(who)
-            for verdict in self._in_force(key, now)
-            if _is_bound_by_others(verdict, who, call)
-        ]
+        others = [] if call is None else [verdict for verdict in of_others if _is_bound_by_others(verdict, who, call)]
         if phase == "after":
-            waiting = (held for held in agent.nudges.values() if held is not None)
-            others += [held for held in waiting if held.expires_ms > now and self._holds(who, held)]
+            standing = {verdict.command_id for verdict in of_others}
+            others += [held for held in agent.nudges.values() if held is not None and held.command_id in standing]
         known = {verdict.command_id for verdict in own}
         for verdict in others:
             # An agent with a verdict of its own on that tool has heard enough.
             tools = (None, verdict.scope.tool)
             has_own = any(verdict.scope.tool is None or mine.scope.tool in tools for mine in own)
-            # What binds a group is no advice about a loop: nothing takes its place.
-            if verdict.command_id not in known and (verdict.scope.group is not None or not has_own):
+            # What binds them in all that they call is no advice about a loop: nothing takes its place.
+            if verdict.command_id not in known and (verdict.scope.by is not None or not has_own):
                 known.add(verdict.command_id)
                 found.append(Candidate(verdict, True, agent.is_open(verdict), True))
         return found
@@ -177,16 +174,7 @@ class Commands:
         """The stops of operators that bind an agent."""
         if not self._stops:
             return []
-        tenant = who.tenant or ""
-        keys = [
-            ("stop", tenant, "session", who.session_id, ""),
-            ("stop", tenant, "agent", who.agent_id, ""),
-            ("stop", tenant, "fleet", "", ""),
-            ("stop", "", "all", "", ""),
-        ]
-        if who.swarm_id is not None:
-            keys.append(("stop", tenant, "swarm", who.swarm_id, ""))
-        keys += [("stop", tenant, "tree", tree, "") for tree in who.trees]
+        keys: list[Subject] = [(*whom, BY_STOP, "") for whom in who.all()]
         held = (self._stops[key] for key in keys if key in self._stops)
         return [verdict for one in held for verdict in one.verdicts if verdict.expires_ms > now]
 
@@ -196,7 +184,7 @@ class Commands:
                 del self._stops[key]
         return len(self._stops) < STOPS_MAX
 
-    def _in_force(self, near: Subject, now: int) -> list[Verdict]:
+    def _in_force(self, near: Whom, now: int) -> list[Verdict]:
         found: list[Verdict] = []
         subjects = self._near.get(near, {})
         for key in list(subjects):
@@ -210,15 +198,6 @@ class Commands:
             self._near.pop(near, None)
         return found
 
-    def _holds(self, who: Who, verdict: Verdict) -> bool:
-        """Whether a verdict that was found by the history of others still stands."""
-        if verdict.scope.group is not None:
-            now = self._now()
-            return any(known.command_id == verdict.command_id for key in _group_keys(who) for known in self._in_force(key, now))
-        near = [key for key in _other_keys(who) if key[0] == verdict.scope.kind]
-        held = self._subjects.get((*near[0], verdict.scope.fingerprint or "")) if near else None
-        return held is not None and any(known.command_id == verdict.command_id for known in held.verdicts)
-
     def _told(self, who: Who) -> _Agent:
         agent = self._agents.setdefault(_agent_key(who), _Agent())
         self._agents.move_to_end(_agent_key(who))
@@ -228,37 +207,14 @@ class Commands:
     def _forget(self) -> None:
         while len(self._subjects) > SUBJECTS_MAX:
             subject, _ = self._subjects.popitem(last=False)
-            near = subject[:-1]
+            near = subject[:3]
             self._near.get(near, {}).pop(subject, None)
             if not self._near.get(near):
                 self._near.pop(near, None)
 
 
-def _session_key(who: Who) -> Subject:
-    return ("session", who.tenant or "", who.session_id)
-
-
-def _agent_key(who: Who) -> Subject:
-    return (*_session_key(who), who.agent_id)
-
-
-def _other_keys(who: Who) -> list[Subject]:
-    tenant = who.tenant or ""
-    swarm: list[Subject] = [] if who.swarm_id is None else [("swarm", tenant, who.swarm_id)]
-    return [*swarm, ("fleet", tenant), *_group_keys(who)]
-
-
-def _group_keys(who: Who) -> list[Subject]:
-    """The groups that an agent belongs to."""
-    swarm = [] if who.swarm_id is None else [("swarm", who.swarm_id)]
-    labels = [("label", f"{key}={value}") for key, value in who.labels]
-    trees = [("tree", tree) for tree in who.trees]
-    groups = [("agent", who.agent_id), ("session", who.session_id), *swarm, ("tenant", ""), *labels, *trees]
-    return [("group", who.tenant or "", kind, name) for kind, name in groups]
-
-
-def _is_own(verdict: Verdict, who: Who) -> bool:
-    return verdict.scope.kind == "session" or verdict.scope.agent_id == who.agent_id
+def _agent_key(who: Who) -> tuple[str, str, str]:
+    return (who.tenant or "", who.session_id, who.agent_id)
 
 
 def _is_bound_by_others(verdict: Verdict, who: Who, call: CallPrints) -> bool:

@@ -3,24 +3,23 @@
 import calendar
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from .canonical import fingerprint
 
-# Whom a command is about: one agent of a session, one fingerprint of a swarm, one of the fleet of a tenant, or a group of agents.
-Subject = tuple[str, ...]
+# Agents that are meant together: tenant, kind, name.
+Whom = tuple[str, str, str]
+# Whose state a command is about: whom it means, what binds them, and of a loop the agent or the fingerprint.
+Subject = tuple[str, str, str, str, str]
 # How a fingerprint is made: the kind, only these arguments, all but these.
 Recipe = tuple[str, tuple[str, ...], tuple[str, ...]]
 CALL: Recipe = ("call", (), ())
 OPAQUE: Recipe = ("opaque", (), ())
-# Codes of acts of an operator, and the kinds of their scopes.
-ACTS = ("stop", "release")
-KINDS = ("agent", "session", "swarm", "fleet", "all", "group")
-# What the agents of a group have in common.
-GROUPS = ("agent", "session", "swarm", "tenant", "label", "tree")
+# What binds those that an operator stops.
+BY_STOP = "stop"
 # The agent of a session that names none.
 MAIN_AGENT = "main"
 # Arguments that are not known: no command that names some means such a call.
@@ -59,26 +58,46 @@ class Who:
         return (tree,) if self.agent_id in (MAIN_AGENT, tree) else (tree, self.agent_id)
 
 
+    def all(self) -> list[Whom]:
+        """All that it may be meant by, the narrowest first."""
+        tenant = self.tenant or ""
+        return [("" if kind == "all" else tenant, kind, name) for kind, names in KINDS.items() for name in names(self)]
+
+
+# What agents that are meant together have in common: each kind with the names of that kind which an agent has.
+KINDS: dict[str, Callable[[Who], tuple[str, ...]]] = {
+    "session": lambda who: (who.session_id,),
+    "agent": lambda who: (who.agent_id,),
+    "tree": lambda who: who.trees,
+    "swarm": lambda who: () if who.swarm_id is None else (who.swarm_id,),
+    "label": lambda who: tuple(f"{key}={value}" for key, value in who.labels),
+    "tenant": lambda who: ("",),
+    "all": lambda who: ("",),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whom and which calls a verdict binds."""
+    """Which calls of those that are meant a verdict binds."""
 
     kind: str
+    name: str | None
+    by: str | None
+    """What binds them in all that they call, as `stop` or `budget/NAME/day`; None: a loop was found."""
     agent_id: str | None
+    """The agent of the session in whose history it was found."""
     tool: str | None
     fingerprint: str | None
     recipe: Recipe
     only: tuple[tuple[str, str], ...]
     """These agents only, as (session, agent); empty: all."""
-    group: tuple[str, str, str] | None = None
-    """Of the kind `group`: what its agents have in common, the name of that, and who binds them."""
     tools: tuple[str, ...] = ()
     """Calls of these tools only; one that ends in `*` is a beginning of names. Empty: all."""
 
     @property
     def is_of_others(self) -> bool:
-        """It comes from the history of a swarm or of the fleet."""
-        return self.kind in ("swarm", "fleet")
+        """It comes from more than the history of one agent."""
+        return self.by is not None or self.kind != "session"
 
     def has_tool(self, name: str) -> bool:
         """Whether calls of a tool are bound. A tool of a server, `server__tool`, has the rules of its last name too."""
@@ -92,8 +111,8 @@ class Scope:
         return self.tool in (None, name) and (not self.tools or any(map(is_named, self.tools)))
 
     def binds_same_calls(self, other: "Scope") -> bool:
-        """Whether the same calls are meant, whichever agents make them."""
-        mine, theirs = ((scope.kind, scope.tool, scope.tools, scope.fingerprint) for scope in (self, other))
+        """Whether the same calls of the same subject are meant, whichever agents make them."""
+        mine, theirs = ((scope.tool, scope.tools, scope.fingerprint) for scope in (self, other))
         return mine == theirs and (self.fingerprint is None or self.recipe == other.recipe)
 
 
@@ -122,7 +141,7 @@ class Verdict:
     @property
     def is_of_operator(self) -> bool:
         """An operator placed it: it goes before all that detectors have placed."""
-        return self.code in ACTS
+        return self.scope.by == BY_STOP
 
     @property
     def stops(self) -> bool:
@@ -200,7 +219,7 @@ def read_command(wire: Any) -> Command:
     code, summary = _text(reason.get("code")), _optional(reason.get("summary"))
     message, advice = _optional(wire.get("message")), _optional(wire.get("advice"))
     issued_ms, expires_ms = _time(wire.get("issued_at")), _time(wire.get("expires_at"))
-    subject = _stopped(wire, scope) if code in ACTS else _subject(wire, scope)
+    subject = _subject(wire, scope)
     verdict = None
     if action != "unblock":
         if message is None:
@@ -244,23 +263,15 @@ def _scope(wire: Any) -> Scope:
         raise NoCommandError("malformed")
     return Scope(
         kind=_text(wire.get("kind")),
+        name=_optional(wire.get("name")),
+        by=_optional(wire.get("by")),
         agent_id=_optional(wire.get("agent_id")),
         tool=_optional(wire.get("tool")),
         fingerprint=print_.lower() if print_ is not None else None,
         recipe=recipe,
         only=tuple((_text(agent.get("session_id")), _text(agent.get("agent_id"))) for agent in only),
-        group=_group(wire.get("group")) if wire.get("kind") == "group" else None,
         tools=_names(wire, "tools"),
     )
-
-
-def _group(wire: Any) -> tuple[str, str, str]:
-    if not isinstance(wire, Mapping):
-        raise NoCommandError("malformed")
-    kind = _text(wire.get("kind"))
-    if kind not in GROUPS:
-        raise NoCommandError("unknown")
-    return (kind, _optional(wire.get("name")) or "", _text(wire.get("by")))
 
 
 def _recipe(wire: Any) -> Recipe:
@@ -275,31 +286,21 @@ def _recipe(wire: Any) -> Recipe:
     return ("coarse", args, ()) if kind == "coarse" else OPAQUE
 
 
-def _stopped(wire: Mapping[str, Any], scope: Scope) -> Subject:
-    """Whom an operator stops, by what a call is found with."""
-    tenant = _optional(wire.get("tenant")) or ""
-    if scope.kind == "all":
-        return ("stop", "", "all", "", "")
-    if scope.kind == "fleet":
-        return ("stop", tenant, "fleet", "", "")
-    if scope.group is not None and scope.group[0] == "tree":
-        return ("stop", tenant, "tree", scope.group[1], "")
-    names = {"session": wire.get("session_id"), "swarm": wire.get("swarm_id"), "agent": scope.agent_id}
-    return ("stop", tenant, scope.kind, _text(names.get(scope.kind)), "")
-
-
 def _subject(wire: Mapping[str, Any], scope: Scope) -> Subject:
-    tenant = _optional(wire.get("tenant")) or ""
+    tenant = "" if scope.kind == "all" else _optional(wire.get("tenant")) or ""
     session_id, swarm_id = _optional(wire.get("session_id")), _optional(wire.get("swarm_id"))
-    if scope.kind == "all":
+    names = {"session": session_id, "swarm": swarm_id, "tenant": "", "all": ""}
+    name = _text(names.get(scope.kind, scope.name))
+    if scope.by is None:
+        # A loop is found in the calls of an agent, of a swarm or of a tenant.
+        found = {"session": scope.agent_id, "swarm": scope.fingerprint, "tenant": scope.fingerprint}
+        if scope.kind not in found:
+            raise NoCommandError("unknown")
+        return (tenant, scope.kind, name, "", _text(found[scope.kind]))
+    # Operators stop by no label, and they alone stop everybody.
+    if scope.kind == ("label" if scope.by == BY_STOP else "all"):
         raise NoCommandError("unknown")
-    if scope.group is not None:
-        return ("group", tenant, *scope.group)
-    if not scope.is_of_others:
-        return ("session", tenant, _text(session_id), _text(scope.agent_id))
-    if scope.kind == "swarm":
-        return ("swarm", tenant, _text(swarm_id), _text(scope.fingerprint))
-    return ("fleet", tenant, _text(scope.fingerprint))
+    return (tenant, scope.kind, name, scope.by, "")
 
 
 def _text(value: Any) -> str:

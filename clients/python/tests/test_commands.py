@@ -27,7 +27,7 @@ class Clock:
 
 
 def command(seq: int = 1, action: str = "block", **fields: Any) -> dict[str, Any]:
-    scope = {"kind": "agent", "agent_id": "main", "tool": "Bash", "fingerprint": PRINT, "identity": {"kind": "call"}}
+    scope = {"kind": "session", "agent_id": "main", "tool": "Bash", "fingerprint": PRINT, "identity": {"kind": "call"}}
     return {
         "v": 1, "id": f"ID{seq}", "action": action, "session_id": "s", "scope": scope, "level": 3, "epoch": 1, "seq": seq,
         "episode": "E1",
@@ -58,7 +58,8 @@ def test_a_block_refuses_what_it_matches_and_nothing_else(commands: Commands) ->
 
 def stop(seq: int, kind: str, action: str = "block", **fields: Any) -> dict[str, Any]:
     code = "stop" if action == "block" else "release"
-    given: dict[str, Any] = {"id": f"{kind}{seq}", "scope": {"kind": kind}, "level": 4, "advice": "stop", "reason": {"code": code}}
+    scope = {"kind": kind, "by": "stop"}
+    given: dict[str, Any] = {"id": f"{kind}{seq}", "scope": scope, "level": 4, "advice": "stop", "reason": {"code": code}}
     wire = command(seq, action, **{**given, **fields})
     if "session_id" not in fields:
         del wire["session_id"]
@@ -67,9 +68,9 @@ def stop(seq: int, kind: str, action: str = "block", **fields: Any) -> dict[str,
 
 @pytest.mark.parametrize(("kind", "fields", "whom"), [
     ("session", {"session_id": "s"}, Who("s", "any")),
-    ("agent", {"scope": {"kind": "agent", "agent_id": "fixer"}}, Who("any", "fixer")),
+    ("agent", {"scope": {"kind": "agent", "name": "fixer", "by": "stop"}}, Who("any", "fixer")),
     ("swarm", {"swarm_id": "w"}, Who("any", swarm_id="w")),
-    ("fleet", {"tenant": "t"}, Who("any", tenant="t")),
+    ("tenant", {"tenant": "t"}, Who("any", tenant="t")),
     ("all", {}, Who("any", tenant="any")),
 ])
 def test_a_stop_of_an_operator_refuses_all_calls_of_whom_it_names(
@@ -90,10 +91,10 @@ def test_a_stop_of_an_operator_refuses_all_calls_of_whom_it_names(
 def test_a_budget_of_a_group_refuses_all_calls_of_its_agents_and_of_nobody_else(
     commands: Commands, kind: str, name: str | None
 ) -> None:
-    group = {"kind": kind, "by": "budget/b/day"} | ({} if name is None else {"name": name})
-    fields = {"tenant": "t", "scope": {"kind": "group", "group": group}, "reason": {"code": "budget"}, "level": 4}
-    block = command(1, **fields)
-    del block["session_id"]
+    scope = {"kind": kind, "by": "budget/b/day"}
+    field = {"session": "session_id", "swarm": "swarm_id"}.get(kind)
+    named = {"scope": scope, field: name} if field else {"scope": scope if name is None else {**scope, "name": name}}
+    block = {**command(1), "session_id": None, "tenant": "t", "reason": {"code": "budget"}, "level": 4, **named}
     who = Who("s", "fixer", "w", "t", (("team", "search"),))
     commands.apply(command(7, id="own", session_id="s", tenant="t", scope={"kind": "session", "agent_id": "fixer"}, action="nudge"))
     assert commands.apply(block) == "applied"
@@ -105,13 +106,12 @@ def test_a_budget_of_a_group_refuses_all_calls_of_its_agents_and_of_nobody_else(
     lift = {**block, "id": "lift", "seq": 2, "action": "unblock"}
     assert commands.apply(lift) == "applied"
     assert not commands.decide(who, "Bash", {}).denied
-    assert commands.apply({**block, "id": "other", "scope": {"kind": "group", "group": {**group, "kind": "galaxy"}}}) == "unknown"
-    assert commands.apply({**block, "id": "none", "scope": {"kind": "group"}}) == "malformed"
+    assert commands.apply({**block, "id": "other", "scope": {**scope, "kind": "galaxy"}}) == "unknown"
+    assert commands.apply({**block, "id": "none", "scope": {"kind": "label", "by": "budget/b/day"}}) == "malformed"
 
 
 def test_a_nudge_of_a_budget_is_given_to_each_agent_of_the_group_once(commands: Commands) -> None:
-    group = {"kind": "label", "name": "team=search", "by": "budget/b/day"}
-    commands.apply(command(1, "nudge", scope={"kind": "group", "group": group}))
+    commands.apply(command(1, "nudge", scope={"kind": "label", "name": "team=search", "by": "budget/b/day"}))
     for who in (Who("s", labels=(("team", "search"),)), Who("x", labels=(("team", "search"),))):
         phases, can = ("before", "after", "after"), ("deny", "context_after")
         assert [commands.decide(who, "Bash", {}, phase=phase, can=can).message for phase in phases] == ["", "text 1", ""]
@@ -128,10 +128,10 @@ def test_a_detectors_unblock_lifts_no_stop_and_a_full_table_pushes_none_out(comm
 
 
 def test_a_block_without_a_fingerprint_refuses_the_tool_or_everything(commands: Commands) -> None:
-    commands.apply(command(scope={"kind": "agent", "agent_id": "main", "tool": "Bash"}))
+    commands.apply(command(scope={"kind": "session", "agent_id": "main", "tool": "Bash"}))
     assert commands.decide(WHO, "Bash", {"x": 1}).denied and not commands.decide(WHO, "sh", {}).denied
     commands.apply(command(2, scope={"kind": "session", "agent_id": "main"}, episode="E2"))
-    assert commands.decide(Who("s", "other"), "sh", {}).denied
+    assert commands.decide(WHO, "sh", {}).denied and not commands.decide(Who("s", "other"), "sh", {}).denied
 
 
 def test_duplicates_old_and_unknown_commands_change_nothing(commands: Commands) -> None:
@@ -183,7 +183,7 @@ def test_a_nudge_is_given_once_to_each_agent_it_means(commands: Commands) -> Non
     only = [{"session_id": "b", "agent_id": "main"}]
     commands.apply(command(3, scope={**swarm, "only": only}, swarm_id="w"))
     assert [commands.decide(who, "Bash", ARGS).denied for who in members] == [False, True, False]
-    commands.apply(command(4, scope={**swarm, "kind": "fleet"}, tenant="t"))
+    commands.apply(command(4, scope={**swarm, "kind": "tenant"}, tenant="t"))
     assert commands.decide(Who("any", tenant="t"), "Bash", ARGS).denied and not commands.decide(Who("any"), "Bash", ARGS).denied
 
 

@@ -4,7 +4,7 @@ import { parse } from './canonical.js';
 import { allow, type Decision } from './decision.js';
 import { decide, type Candidate, type Outcome, type Phase } from './deciding.js';
 import type { Ability } from './caller.js';
-import { bindsSameCalls, CallPrints, groupKey, isOfOthers, joined, NoCommand, readCommand, stopKey, treesOf, type ReadCommand, type Verdict, type Who } from './verdict.js';
+import { allOf, bindsSameCalls, CallPrints, isOfOthers, joined, NoCommand, readCommand, stopOf, type ReadCommand, type Verdict, type Who } from './verdict.js';
 
 const IDS_MAX = 100_000;
 const SUBJECTS_MAX = 100_000;
@@ -33,7 +33,7 @@ export interface Question {
 interface Held {
   epoch: bigint;
   seq: bigint;
-  near: string;
+  whom: string;
   /** After it nothing of this means anything. */
   endsMs: number;
   verdicts: Verdict[];
@@ -51,7 +51,7 @@ export class Commands {
   readonly #ids = new Map<string, true>();
   readonly #subjects = new Map<string, Held>();
   readonly #stops = new Map<string, Held>();
-  /** Subjects that may mean a call: those of its session, of its swarm, of its tenant's fleet, of its groups. */
+  /** Subjects by whom they mean. */
   readonly #near = new Map<string, Set<string>>();
   readonly #agents = new Map<string, Agent>();
 
@@ -111,10 +111,10 @@ export class Commands {
     if (!command.isLive) return 'not_live';
     const now = this.#nowMs();
     if (command.expiresMs <= now) return 'expired';
-    const { subject, near, isStop, epoch, seq, verdict } = command;
+    const { subject, whom, isStop, epoch, seq, verdict } = command;
     const all = isStop ? this.#stops : this.#subjects;
     if (isStop && !all.has(subject) && !this.#hasRoom(now)) return 'full';
-    const held = all.get(subject) ?? { epoch: -1n, seq: 0n, near, endsMs: 0, verdicts: [] };
+    const held = all.get(subject) ?? { epoch: -1n, seq: 0n, whom, endsMs: 0, verdicts: [] };
     all.delete(subject);
     all.set(subject, held);
     if (epoch < held.epoch || (epoch === held.epoch && seq <= held.seq)) return 'stale';
@@ -127,8 +127,8 @@ export class Commands {
       held.verdicts.push(verdict);
     }
     if (held.verdicts.length > 0 && !isStop) {
-      const subjects = this.#near.get(near) ?? new Set();
-      this.#near.set(near, subjects.add(subject));
+      const subjects = this.#near.get(whom) ?? new Set();
+      this.#near.set(whom, subjects.add(subject));
     }
     this.#forget();
     return 'applied';
@@ -137,7 +137,9 @@ export class Commands {
   #candidates(who: Who, call: CallPrints | undefined, phase: Phase): Candidate[] {
     const agent = this.#agents.get(agentKey(who));
     const name = who.agent_id ?? 'main';
-    const own = this.#inForce(sessionKey(who)).filter(({ scope }) => scope.kind === 'session' || scope.agentId === name);
+    const meant = allOf(who).flatMap((whom) => this.#inForce(whom));
+    const own = meant.filter(({ scope }) => !isOfOthers(scope) && scope.agentId === name);
+    const ofOthers = meant.filter(({ scope }) => isOfOthers(scope));
     const candidates = own.map((verdict) => ({
       verdict,
       matches: call?.isIn(verdict.scope) ?? false,
@@ -145,18 +147,18 @@ export class Commands {
       isOfOthers: false,
     }));
     for (const verdict of this.#stopping(who)) candidates.push({ verdict, matches: call !== undefined, isDue: false, isOfOthers: false });
-    const others = call === undefined ? [] : otherKeys(who).flatMap((key) => this.#inForce(key)).filter((verdict) => isBoundByOthers(verdict, who, call));
+    const others = call === undefined ? [] : ofOthers.filter((verdict) => isBoundByOthers(verdict, who, call));
     if (phase === 'after') {
-      const now = this.#nowMs();
-      for (const held of agent?.nudges.values() ?? []) if (held !== undefined && held.expiresMs > now && this.#holds(who, held)) others.push(held);
+      const standing = new Set(ofOthers.map(({ commandId }) => commandId));
+      for (const held of agent?.nudges.values() ?? []) if (held !== undefined && standing.has(held.commandId)) others.push(held);
     }
     const known = new Set(own.map(({ commandId }) => commandId));
     for (const verdict of others) {
       const { tool } = verdict.scope;
       // An agent with a verdict of its own on that tool has heard enough.
       const hasOwn = own.some(({ scope }) => tool === undefined || scope.tool === undefined || scope.tool === tool);
-      // What binds a group is no advice about a loop: nothing takes its place.
-      if (known.has(verdict.commandId) || (hasOwn && verdict.scope.group === undefined)) continue;
+      // What binds them in all that they call is no advice about a loop: nothing takes its place.
+      if (known.has(verdict.commandId) || (hasOwn && verdict.scope.by === undefined)) continue;
       known.add(verdict.commandId);
       candidates.push({ verdict, matches: true, isDue: isOpen(agent, verdict), isOfOthers: true });
     }
@@ -166,12 +168,8 @@ export class Commands {
   /** The stops of operators that bind an agent. */
   #stopping(who: Who): Verdict[] {
     if (this.#stops.size === 0) return [];
-    const { session_id, agent_id = 'main', swarm_id, tenant = '' } = who;
     const now = this.#nowMs();
-    const keys = [stopKey('session', tenant, session_id), stopKey('agent', tenant, agent_id), stopKey('fleet', tenant, ''), stopKey('all', '', '')];
-    if (swarm_id !== undefined) keys.push(stopKey('swarm', tenant, swarm_id));
-    keys.push(...treesOf(who).map((tree) => stopKey('tree', tenant, tree)));
-    return keys.flatMap((key) => this.#stops.get(key)?.verdicts ?? []).filter(({ expiresMs }) => expiresMs > now);
+    return allOf(who).flatMap((whom) => this.#stops.get(stopOf(whom))?.verdicts ?? []).filter(({ expiresMs }) => expiresMs > now);
   }
 
   #hasRoom(now: number): boolean {
@@ -179,10 +177,10 @@ export class Commands {
     return this.#stops.size < STOPS_MAX;
   }
 
-  #inForce(near: string): Verdict[] {
+  #inForce(whom: string): Verdict[] {
     const now = this.#nowMs();
     const found: Verdict[] = [];
-    const subjects = this.#near.get(near);
+    const subjects = this.#near.get(whom);
     for (const subject of subjects ?? []) {
       const held = this.#subjects.get(subject);
       const verdicts = held?.verdicts.filter(({ expiresMs }) => expiresMs > now) ?? [];
@@ -191,16 +189,8 @@ export class Commands {
       // Only its order is remembered: a command that comes late must not place again what was lifted.
       if (verdicts.length === 0) subjects?.delete(subject);
     }
-    if (subjects?.size === 0) this.#near.delete(near);
+    if (subjects?.size === 0) this.#near.delete(whom);
     return found;
-  }
-
-  /** Whether a verdict that was found by the history of others still stands. */
-  #holds(who: Who, { commandId, scope }: Verdict): boolean {
-    if (scope.group !== undefined) return groupKeys(who).some((key) => this.#inForce(key).some((held) => held.commandId === commandId));
-    const near = scope.kind === 'fleet' ? fleetKey(who) : swarmKey(who);
-    if (near === undefined || !isOfOthers(scope) || scope.fingerprint === undefined) return false;
-    return this.#subjects.get(joined(near, scope.fingerprint))?.verdicts.some((held) => held.commandId === commandId) ?? false;
   }
 
   #told(who: Who): Agent {
@@ -216,42 +206,16 @@ export class Commands {
     while (this.#subjects.size > SUBJECTS_MAX) {
       const [oldest] = this.#subjects;
       if (oldest === undefined) return;
-      const [subject, { near }] = oldest;
+      const [subject, { whom }] = oldest;
       this.#subjects.delete(subject);
-      this.#near.get(near)?.delete(subject);
-      if (this.#near.get(near)?.size === 0) this.#near.delete(near);
+      this.#near.get(whom)?.delete(subject);
+      if (this.#near.get(whom)?.size === 0) this.#near.delete(whom);
     }
   }
 }
 
-function sessionKey({ tenant, session_id }: Who): string {
-  return joined('session', tenant ?? '', session_id);
-}
-
-function agentKey(who: Who): string {
-  return joined(sessionKey(who), who.agent_id ?? 'main');
-}
-
-function swarmKey({ tenant = '', swarm_id }: Who): string | undefined {
-  return swarm_id === undefined ? undefined : joined('swarm', tenant, swarm_id);
-}
-
-function fleetKey({ tenant = '' }: Who): string {
-  return joined('fleet', tenant);
-}
-
-/** The groups that an agent belongs to. */
-function groupKeys(who: Who): string[] {
-  const { tenant = '', session_id, agent_id = 'main', swarm_id, labels = {} } = who;
-  const named = Object.entries(labels).map(([key, value]) => groupKey(tenant, 'label', `${key}=${value}`));
-  const swarm = swarm_id === undefined ? [] : [groupKey(tenant, 'swarm', swarm_id)];
-  return [groupKey(tenant, 'agent', agent_id), groupKey(tenant, 'session', session_id), ...swarm, groupKey(tenant, 'tenant', ''), ...named, ...treesOf(who).map((tree) => groupKey(tenant, 'tree', tree))];
-}
-
-/** Its swarm, if it has one, the fleet, and its groups. */
-function otherKeys(who: Who): string[] {
-  const swarm = swarmKey(who);
-  return [...(swarm === undefined ? [] : [swarm]), fleetKey(who), ...groupKeys(who)];
+function agentKey({ tenant = '', session_id, agent_id = 'main' }: Who): string {
+  return joined(tenant, session_id, agent_id);
 }
 
 function isBoundByOthers({ scope }: Verdict, who: Who, call: CallPrints): boolean {

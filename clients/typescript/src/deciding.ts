@@ -5,7 +5,7 @@
 
 import { MESSAGE_CHARS_MAX, type Placement } from './decision.js';
 import type { Ability } from './caller.js';
-import { isAct, stops, type Verdict } from './verdict.js';
+import { isStop, stops, type Verdict } from './verdict.js';
 
 /** Where an agent is. */
 export type Phase = 'before' | 'after' | 'turn';
@@ -93,7 +93,7 @@ function strongest(candidates: readonly Candidate[]): Verdict | undefined {
 }
 
 function isFirmer(one: Verdict, other: Verdict): boolean {
-  if (isAct(one.code) !== isAct(other.code)) return isAct(one.code);
+  if (isStop(one.scope) !== isStop(other.scope)) return isStop(one.scope);
   if (one.level !== other.level) return one.level > other.level;
   if (one.issuedMs !== other.issuedMs) return one.issuedMs > other.issuedMs;
   return one.commandId > other.commandId;

@@ -33,14 +33,37 @@ export interface Recipe {
   args_ignored: readonly string[];
 }
 
-/** Kinds of scopes; `all` is of operators alone. */
-const KINDS = ['agent', 'session', 'swarm', 'fleet', 'all', 'group'] as const;
-/** What the agents of a group have in common. */
-const GROUPS = ['agent', 'session', 'swarm', 'tenant', 'label', 'tree'] as const;
+/** What agents that are meant together have in common, the narrowest first: each kind with the names of that kind which an agent has. */
+const KINDS: Readonly<Record<string, (who: Who) => readonly string[]>> = {
+  session: ({ session_id }) => [session_id],
+  agent: ({ agent_id = MAIN_AGENT }) => [agent_id],
+  tree: treesOf,
+  swarm: ({ swarm_id }) => (swarm_id === undefined ? [] : [swarm_id]),
+  label: ({ labels = {} }) => Object.entries(labels).map(([key, value]) => `${key}=${value}`),
+  tenant: () => [''],
+  all: () => [''],
+};
 
-/** Whom and which calls a verdict binds. */
+/** All that an agent may be meant by, as keys. */
+export function allOf(who: Who): string[] {
+  return Object.entries(KINDS).flatMap(([kind, names]) => names(who).map((name) => whomKey(kind, who.tenant ?? '', name)));
+}
+
+/** Agents that are meant together, as a key. */
+function whomKey(kind: string, tenant: string, name: string): string {
+  return joined(kind === 'all' ? '' : tenant, kind, name);
+}
+
+/** What binds those that an operator stops. */
+const BY_STOP = 'stop';
+
+/** Which calls of those that are meant a verdict binds. */
 export interface Scope {
-  kind: (typeof KINDS)[number];
+  kind: string;
+  name?: string | undefined;
+  /** What binds them in all that they call, as `stop` or `budget/NAME/day`; absent: a loop was found. */
+  by?: string | undefined;
+  /** The agent of the session in whose history it was found. */
   agentId?: string | undefined;
   tool?: string | undefined;
   /** Calls of these tools only; one that ends in `*` is a beginning of names. Empty: all. */
@@ -49,8 +72,6 @@ export interface Scope {
   recipe: Recipe;
   /** These agents only; empty: all. */
   only: readonly { sessionId: string; agentId: string }[];
-  /** Of the kind `group`: what its agents have in common, the name of that, and who binds them. */
-  group?: { kind: (typeof GROUPS)[number]; name: string; by: string } | undefined;
 }
 
 /** A nudge or block that holds until it expires. Times in Unix milliseconds. */
@@ -73,9 +94,9 @@ export interface Verdict {
 export interface ReadCommand {
   id: string;
   isLive: boolean;
-  /** Whom it is about, and where calls look for that. */
+  /** Whose state it is about, and whom that means. */
   subject: string;
-  near: string;
+  whom: string;
   /** It is an act of an operator. */
   isStop: boolean;
   epoch: bigint;
@@ -101,14 +122,15 @@ export function joined(...parts: readonly string[]): string {
   return JSON.stringify(parts);
 }
 
-export function isOfOthers(scope: Scope): boolean {
-  return scope.kind === 'swarm' || scope.kind === 'fleet';
+/** Whether it comes from more than the history of one agent. */
+export function isOfOthers({ kind, by }: Scope): boolean {
+  return by !== undefined || kind !== 'session';
 }
 
-/** Whether two scopes bind the same calls, whichever agents make them. */
+/** Whether two scopes bind the same calls of one subject, whichever agents make them. */
 export function bindsSameCalls(one: Scope, other: Scope): boolean {
-  const calls = ({ kind, tool, tools, fingerprint: print, recipe }: Scope): string =>
-    JSON.stringify([kind, tool ?? null, tools, print ?? null, print === undefined ? null : recipe]);
+  const calls = ({ tool, tools, fingerprint: print, recipe }: Scope): string =>
+    JSON.stringify([tool ?? null, tools, print ?? null, print === undefined ? null : recipe]);
   return calls(one) === calls(other);
 }
 
@@ -163,7 +185,7 @@ export function readCommand(value: unknown): ReadCommand {
   const mode = text(wire['mode']);
   const scope = readScope(table(wire['scope']));
   const isKnown = action === 'nudge' || action === 'block' || action === 'unblock';
-  if (!isKnown || !KINDS.includes(scope.kind)) throw new NoCommand('unknown');
+  if (!isKnown || !Object.hasOwn(KINDS, scope.kind)) throw new NoCommand('unknown');
   const reason = table(wire['reason']);
   const [id, episode] = [text(wire['id']), text(wire['episode'])];
   const level = Number(whole(wire['level'], 255n));
@@ -172,7 +194,7 @@ export function readCommand(value: unknown): ReadCommand {
   const [message, advice] = [optional(wire['message']), optional(wire['advice'])];
   const expiresAt = text(wire['expires_at']);
   const [issuedMs, expiresMs] = [moment(text(wire['issued_at'])), moment(expiresAt)];
-  const command = { id, isLive: mode === 'live', ...(isAct(code) ? stoppedBy(wire, scope) : subjectOf(wire, scope)), isStop: isAct(code), epoch, seq, episode, expiresMs };
+  const command = { id, isLive: mode === 'live', ...subjectOf(wire, scope), isStop: isStop(scope), epoch, seq, episode, expiresMs };
   if (action === 'unblock') return command;
   if (message === undefined) throw new NoCommand('malformed');
   // A block of calls that nobody can tell from others would have to be widened to bind any.
@@ -208,28 +230,16 @@ function readScope(wire: Readonly<Record<string, unknown>>): Scope {
   if (print !== undefined && !/^[0-9a-f]{32}$/i.test(print)) throw new NoCommand('malformed');
   const only = list(wire['only']).map(table).map((agent) => ({ sessionId: text(agent['session_id']), agentId: text(agent['agent_id']) }));
   return {
-    // Looked at by the caller.
-    kind: text(wire['kind']) as Scope['kind'],
+    kind: text(wire['kind']),
+    name: optional(wire['name']),
+    by: optional(wire['by']),
     agentId: optional(wire['agent_id']),
     tool: optional(wire['tool']),
     tools: list(wire['tools']).map(text).sort(),
     fingerprint: print?.toLowerCase(),
     recipe,
     only,
-    group: wire['kind'] === 'group' ? readGroup(table(wire['group'])) : undefined,
   };
-}
-
-function readGroup(wire: Readonly<Record<string, unknown>>): Scope['group'] {
-  const kind = text(wire['kind']);
-  const known = GROUPS.find((group) => group === kind);
-  if (known === undefined) throw new NoCommand('unknown');
-  return { kind: known, name: optional(wire['name']) ?? '', by: text(wire['by']) };
-}
-
-/** A group of agents, by what a call is found with. */
-export function groupKey(tenant: string, kind: (typeof GROUPS)[number], name: string): string {
-  return joined('group', tenant, kind, name);
 }
 
 function readRecipe(value: unknown): Recipe {
@@ -243,40 +253,30 @@ function readRecipe(value: unknown): Recipe {
   return kind === 'coarse' ? { kind, args, args_ignored: [] } : { kind: 'opaque', args: [], args_ignored: [] };
 }
 
-/** Whether a code is that of an act of an operator: it goes before all that detectors have placed. */
-export function isAct(code: string): boolean {
-  return code === 'stop' || code === 'release';
+/** Whether an operator binds them: that goes before all that detectors have placed. */
+export function isStop({ by }: Scope): boolean {
+  return by === BY_STOP;
 }
 
-/** Whom an operator stops, by what a call is found with. */
-export function stopKey(kind: Scope['kind'] | 'tree', tenant: string, name: string): string {
-  return kind === 'all' ? joined('stop', '', kind, '') : joined('stop', tenant, kind, kind === 'fleet' ? '' : name);
+/** Whose state a stop of an operator is, by whom it means. */
+export function stopOf(whom: string): string {
+  return joined(whom, BY_STOP, '');
 }
 
-function stoppedBy(wire: Readonly<Record<string, unknown>>, { kind, agentId, group }: Scope): { subject: string; near: string } {
-  const tenant = optional(wire['tenant']) ?? '';
-  if (group?.kind === 'tree') {
-    const tree = stopKey('tree', tenant, group.name);
-    return { near: tree, subject: tree };
-  }
-  const names = { session: wire['session_id'], swarm: wire['swarm_id'], agent: agentId, fleet: '', all: '', group: undefined };
-  const near = stopKey(kind, tenant, text(names[kind]));
-  return { near, subject: near };
-}
-
-function subjectOf(wire: Readonly<Record<string, unknown>>, scope: Scope): { subject: string; near: string } {
+function subjectOf(wire: Readonly<Record<string, unknown>>, { kind, name, by, agentId, fingerprint }: Scope): { subject: string; whom: string } {
   const tenant = optional(wire['tenant']) ?? '';
   const [session, swarm] = [optional(wire['session_id']), optional(wire['swarm_id'])];
-  if (scope.kind === 'all') throw new NoCommand('unknown');
-  if (scope.group !== undefined) {
-    const group = groupKey(tenant, scope.group.kind, scope.group.name);
-    return { near: group, subject: joined(group, scope.group.by) };
+  const names: Readonly<Record<string, string | undefined>> = { session, swarm, tenant: '', all: '' };
+  const whom = whomKey(kind, tenant, text(kind in names ? names[kind] : name));
+  if (by === undefined) {
+    // A loop is found in the calls of an agent, of a swarm or of a tenant.
+    const found: Readonly<Record<string, string | undefined>> = { session: agentId, swarm: fingerprint, tenant: fingerprint };
+    if (!(kind in found)) throw new NoCommand('unknown');
+    return { whom, subject: joined(whom, '', text(found[kind])) };
   }
-  let near: string;
-  if (scope.kind === 'fleet') near = joined('fleet', tenant);
-  else if (scope.kind === 'swarm') near = joined('swarm', tenant, text(swarm));
-  else near = joined('session', tenant, text(session));
-  return { near, subject: joined(near, text(isOfOthers(scope) ? scope.fingerprint : scope.agentId)) };
+  // Operators stop by no label, and they alone stop everybody.
+  if (kind === (by === BY_STOP ? 'label' : 'all')) throw new NoCommand('unknown');
+  return { whom, subject: joined(whom, by, '') };
 }
 
 function table(value: unknown): Readonly<Record<string, unknown>> {

@@ -8,7 +8,7 @@ import { Commands, type Who } from '@loopwarden/client';
 const NOW = Date.parse('2026-01-05T09:00:00Z');
 const WHO: Who = { session_id: 's' };
 const ARGS = { command: 'cargo test -p core' };
-const SCOPE = { kind: 'agent', agent_id: 'main', tool: 'Bash', fingerprint: 'a4404e81f177a67db9d08a78ed566b35' };
+const SCOPE = { kind: 'session', agent_id: 'main', tool: 'Bash', fingerprint: 'a4404e81f177a67db9d08a78ed566b35' };
 
 function command(seq: number, fields: Record<string, unknown> = {}): Record<string, unknown> {
   return {
@@ -37,7 +37,7 @@ test('a block refuses what it matches and nothing else', () => {
 });
 
 function stop(seq: number, kind: string, fields: Record<string, unknown>, action = 'block'): Record<string, unknown> {
-  const wide = { scope: { kind }, level: 4, advice: 'stop', reason: { code: action === 'block' ? 'stop' : 'release' } };
+  const wide = { scope: { kind, by: 'stop' }, level: 4, advice: 'stop', reason: { code: action === 'block' ? 'stop' : 'release' } };
   const { session_id: _, ...rest } = command(seq, { id: `${kind}${seq}`, action, ...wide });
   return { ...rest, ...fields };
 }
@@ -45,9 +45,9 @@ function stop(seq: number, kind: string, fields: Record<string, unknown>, action
 test('a stop of an operator refuses all calls of whom it names, and no other command lifts it', () => {
   for (const [kind, fields, who] of [
     ['session', { session_id: 's' }, { session_id: 's', agent_id: 'any' }],
-    ['agent', { scope: { kind: 'agent', agent_id: 'fixer' } }, { session_id: 'any', agent_id: 'fixer' }],
+    ['agent', { scope: { kind: 'agent', name: 'fixer', by: 'stop' } }, { session_id: 'any', agent_id: 'fixer' }],
     ['swarm', { swarm_id: 'w' }, { session_id: 'any', swarm_id: 'w' }],
-    ['fleet', { tenant: 't' }, { session_id: 'any', tenant: 't' }],
+    ['tenant', { tenant: 't' }, { session_id: 'any', tenant: 't' }],
     ['all', {}, { session_id: 'any', tenant: 'any' }],
   ] as const) {
     const commands = new Commands(() => NOW);
@@ -68,10 +68,11 @@ test('a budget of a group refuses all calls of its agents, whatever they have of
   for (const [kind, name] of [['agent', 'fixer'], ['session', 's'], ['swarm', 'w'], ['tenant', undefined], ['label', 'team=search']] as const) {
     const commands = new Commands(() => NOW);
     const who: Who = { session_id: 's', agent_id: 'fixer', swarm_id: 'w', tenant: 't', labels: { team: 'search' } };
-    const group = { kind, by: 'budget/b/day', ...(name === undefined ? {} : { name }) };
+    const field = kind === 'session' || kind === 'swarm' ? `${kind}_id` : undefined;
+    const scope = { kind, by: 'budget/b/day', ...(field === undefined && name !== undefined ? { name } : {}) };
     const of = (seq: number, fields: Record<string, unknown> = {}): Record<string, unknown> => {
-      const { session_id: _, ...rest } = command(seq, { tenant: 't', level: 4, reason: { code: 'budget' }, scope: { kind: 'group', group }, ...fields });
-      return rest;
+      const { session_id: _, ...rest } = command(seq, { tenant: 't', level: 4, reason: { code: 'budget' }, scope });
+      return { ...rest, ...(field === undefined ? {} : { [field]: name }), ...fields };
     };
     commands.apply(command(7, { id: 'own', tenant: 't', action: 'nudge', scope: { kind: 'session', agent_id: 'fixer' } }));
     assert.equal(commands.apply(of(1)), 'applied', kind);
@@ -85,15 +86,14 @@ test('a budget of a group refuses all calls of its agents, whatever they have of
     assert.equal(ask(another), kind === 'tenant' ? 'budget' : undefined, kind);
     assert.equal(commands.apply(of(2, { id: 'lift', action: 'unblock' })), 'applied', kind);
     assert.equal(ask(who), undefined, kind);
-    assert.equal(commands.apply(of(3, { scope: { kind: 'group', group: { ...group, kind: 'galaxy' } } })), 'unknown', kind);
-    assert.equal(commands.apply(of(4, { scope: { kind: 'group' } })), 'malformed', kind);
+    assert.equal(commands.apply(of(3, { scope: { ...scope, kind: 'galaxy' } })), 'unknown', kind);
+    assert.equal(commands.apply(of(4, { scope: { kind: 'label', by: 'budget/b/day' } })), 'malformed', kind);
   }
 });
 
 test('a nudge of a budget is given to each agent of the group once', () => {
   const commands = new Commands(() => NOW);
-  const group = { kind: 'label', name: 'team=search', by: 'budget/b/day' };
-  commands.apply(command(1, { action: 'nudge', scope: { kind: 'group', group } }));
+  commands.apply(command(1, { action: 'nudge', scope: { kind: 'label', name: 'team=search', by: 'budget/b/day' } }));
   for (const session_id of ['s', 'x']) {
     const who: Who = { session_id, labels: { team: 'search' } };
     const said = (['before', 'after', 'after'] as const).map((phase) => commands.decide({ who, phase, tool: 'Bash', args: {}, can: ['context_after'] }).message);

@@ -75,7 +75,7 @@ pub use publishing::board::{Board, OperatorStop, PlacedBy, Verdict, Verdicts};
 pub use publishing::command::*;
 pub use session::{Head, PendingNudge, Session};
 pub use stop::{StopEffects, StopState};
-pub use subject::{SEPARATOR, SubjectKey, joined};
+pub use subject::{BY_STOP, SEPARATOR, SubjectKey, joined};
 pub use swarm::{
     Contribution, Pane, Panes, Period, SeenBrief, Spawned, SpawnedWindow, SwarmCounter, SwarmEngine, SwarmEntry, SwarmInput,
     SwarmReport, SwarmSums, UsedWindow,

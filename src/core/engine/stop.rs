@@ -4,12 +4,11 @@
 
 use crate::detect::Advice;
 use crate::engine::publishing::board::{Board, OperatorStop, PlacedBy, Verdict};
-use crate::engine::publishing::command::{Action, Command, Fact, Origin, ReasonCode, Scope, ScopeKind};
+use crate::engine::publishing::command::{Action, Command, Fact, Origin, ReasonCode, Scope};
 use crate::engine::{input::SourcePosition, subject::SubjectKey};
 use crate::event::{ACTOR, Event, EventKind, EventTime, Stop};
 use crate::identity::hash_text;
 use crate::limits::STOP_REMEMBERED_MS;
-use crate::whom::Kind;
 
 /// The rung of the ladder that refuses all calls and ends the turn.
 const LEVEL: u8 = 4;
@@ -91,7 +90,7 @@ impl StopState {
         }
         let episode = held.map(|held| held.episode);
         let origin = self.origin(app, event, place, now);
-        let begun = Command::new(origin, Action::Block, ReasonCode::Stop, scope_of(event), LEVEL, stop.until);
+        let begun = Command::new(origin, Action::Block, ReasonCode::Stop, Scope::default(), LEVEL, stop.until);
         let command = Command {
             episode: episode.unwrap_or(begun.id),
             confidence: Some(1.0),
@@ -122,7 +121,7 @@ impl StopState {
             episode: held.episode,
             evidence: facts(actor(event), reason, false),
             summary: summary("released", actor(event)),
-            ..Command::new(origin, Action::Unblock, ReasonCode::Release, scope_of(event), LEVEL, held.expires_at)
+            ..Command::new(origin, Action::Unblock, ReasonCode::Release, Scope::default(), LEVEL, held.expires_at)
         })
     }
 
@@ -140,12 +139,6 @@ fn message(reason: &str, until: EventTime) -> String {
         until.to_rfc3339(),
         reason.trim_end_matches('.')
     )
-}
-
-/// Whom the command of an event binds.
-fn scope_of(event: &Event<'_>) -> Scope {
-    let kind = ScopeKind::of_stop(event.kind.stop_scope().unwrap_or(Kind::Session));
-    Scope { kind, tool: None, tools: Vec::new(), fingerprint: None, only: Vec::new() }
 }
 
 /// Who acts, as far as the event names anybody; else empty.

@@ -10,6 +10,9 @@ use crate::whom::{Kind, Whom};
 /// Joins the parts of keys; no name on the wire may hold it.
 pub const SEPARATOR: char = '\u{1f}';
 
+/// What binds those that an operator stops: beside it stand `budget/NAME/day` and `tree`, each with a row of its own.
+pub const BY_STOP: &str = "stop";
+
 /// Whose state a command is about, as in `command.v1.schema.json` and `session-state.v1.schema.json`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SubjectKey {
@@ -62,7 +65,7 @@ impl SubjectKey {
     #[must_use]
     pub fn of_stop_key(key: &str) -> Option<Self> {
         let mut parts = key.split(SEPARATOR);
-        let (Some("stop"), Some(tenant), Some(scope), Some(name), None) =
+        let (Some(BY_STOP), Some(tenant), Some(scope), Some(name), None) =
             (parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
         else {
             return None;
@@ -79,7 +82,7 @@ impl SubjectKey {
             Self::Swarm { tenant, swarm_id, fingerprint } => joined(&["swarm", tenant, swarm_id, &fingerprint.to_string()]),
             Self::Fleet { tenant, fingerprint } => joined(&["fleet", tenant, &fingerprint.to_string()]),
             Self::Group { whom, by } => joined(&[&Self::group_prefix(whom), by]),
-            Self::Stop(whom) => joined(&["stop", &whom.tenant, whom.kind.as_str(), &whom.name]),
+            Self::Stop(whom) => joined(&[BY_STOP, &whom.tenant, whom.kind.as_str(), &whom.name]),
         }
     }
 

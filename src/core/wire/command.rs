@@ -6,13 +6,13 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::detect::Detector;
-use crate::engine;
+use crate::engine::{self, BY_STOP, SubjectKey};
 use crate::event::EventTime;
-use crate::identity::base32;
+use crate::identity::{Hash128, base32};
 use crate::policy::Arm;
-use crate::wire::row::{Subject, call_id, placement};
-use crate::wire::scope::Scope;
-use crate::wire::{Text, VERSION, if_known, is_empty, time};
+use crate::whom::{Kind, Whom};
+use crate::wire::row::{call_id, placement};
+use crate::wire::{Text, VERSION, if_known, is_empty, scope::Scope, subject::Subject, time};
 
 /// A command. What nobody here reads of it is not read back.
 #[derive(Debug, Serialize, Deserialize)]
@@ -128,15 +128,15 @@ impl<'a> Command<'a> {
     /// A command that was decided in a mode, as it is written.
     #[must_use]
     pub fn of(command: &'a engine::Command, mode: &'a str, engine: Engine<'a>) -> Self {
-        let Subject { tenant, session_id, swarm_id, agent_id, group, .. } = Subject::of(&command.subject);
+        let subject = Subject::of(&command.subject);
         Self {
             v: VERSION,
             id: base32(&command.id.0).into(),
             action: command.action.as_str().into(),
-            tenant: Some(tenant.into()).filter(|tenant: &Text<'_>| !tenant.is_empty()),
-            session_id: session_id.map(Cow::Borrowed),
-            swarm_id: swarm_id.map(Cow::Borrowed),
-            scope: Scope::of(&command.scope, agent_id, group),
+            tenant: Some(subject.tenant).filter(|tenant| !tenant.is_empty()).map(Cow::Borrowed),
+            session_id: subject.session_id.map(Cow::Borrowed),
+            swarm_id: subject.swarm_id.map(Cow::Borrowed),
+            scope: Scope::of(&command.scope, &subject),
             level: command.level,
             epoch: command.epoch.max(0).unsigned_abs(),
             seq: command.seq,
@@ -159,6 +159,42 @@ impl<'a> Command<'a> {
             contributors: &command.contributors,
             labels: &command.labels,
             engine,
+        }
+    }
+
+    /// Who is meant; none where the kind is not known, or what names them is missing.
+    #[must_use]
+    pub fn whom(&self) -> Option<Whom> {
+        let kind = Kind::from_name(&self.scope.kind)?;
+        let name = match kind {
+            Kind::Session => &self.session_id,
+            Kind::Swarm => &self.swarm_id,
+            _ => &self.scope.name,
+        };
+        let name = if kind.field().is_some() { name.as_deref()? } else { "" };
+        Some(Whom::new(self.tenant.as_deref().unwrap_or_default(), kind, name))
+    }
+
+    /// Whose state it is about; none as in [`Command::whom`], and where nothing can bind those in that way.
+    #[must_use]
+    pub fn subject(&self) -> Option<SubjectKey> {
+        let whom = self.whom()?;
+        match self.scope.by.as_deref() {
+            Some(BY_STOP) => return whom.kind.can_stop().then_some(SubjectKey::Stop(whom)),
+            Some(by) => return whom.kind.is_in_tenant().then(|| SubjectKey::Group { whom, by: by.to_owned() }),
+            None => {}
+        }
+        let fingerprint = self.scope.fingerprint.as_deref().and_then(Hash128::from_hex);
+        let Whom { tenant, kind, name } = whom;
+        match kind {
+            Kind::Session => {
+                let agent_id = self.scope.agent_id.as_deref()?.to_owned();
+                Some(SubjectKey::Agent { tenant, session_id: name, agent_id })
+            }
+            Kind::Swarm => Some(SubjectKey::Swarm { tenant, swarm_id: name, fingerprint: fingerprint? }),
+            Kind::Tenant => Some(SubjectKey::Fleet { tenant, fingerprint: fingerprint? }),
+            // A loop is found in the calls of an agent, of a swarm or of a tenant.
+            _ => None,
         }
     }
 }

@@ -7,18 +7,18 @@
 mod command;
 mod row;
 mod scope;
+mod subject;
 mod time;
-mod whom;
 
 use std::borrow::Cow;
 
 pub use command::{Command, Engine, Evidence, Fact, Ratio, Reason, Trigger};
-pub use row::{Row, Subject, Verdict};
-pub use scope::{AgentName, GroupName, Identity, Scope};
+pub use row::{Row, Verdict};
+pub use scope::{AgentName, Identity, Scope};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Deserializer, Serialize};
 use serde_json::value::RawValue;
-pub use whom::whom;
+pub use subject::{Subject, whom};
 
 /// Version of commands and of rows.
 pub const VERSION: u64 = 1;
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
     use crate::detect::Detector;
-    use crate::engine::{self, Action, Advice, Board, CommandId, IdentityRecipe, PlacedBy, Placement, ScopeKind, SubjectKey};
+    use crate::engine::{self, Action, Advice, Board, CommandId, IdentityRecipe, PlacedBy, Placement, SubjectKey};
     use crate::event::EventTime;
     use crate::identity::Hash128;
 
@@ -77,7 +77,6 @@ mod tests {
             command_id: CommandId([0; 16]),
             action: Action::Nudge,
             scope: engine::Scope {
-                kind: ScopeKind::Swarm,
                 tool: Some("Bash".to_owned()),
                 tools: Vec::new(),
                 fingerprint: Some((Hash128(0xa), IdentityRecipe::Coarse(["path".to_owned()].into()))),
@@ -115,7 +114,7 @@ mod tests {
     fn a_reader_refuses_what_it_needs_and_does_not_know_and_nothing_else() {
         let command = json!({
             "v": 1, "id": "c", "action": "nudge", "session_id": "s", "level": 1, "epoch": 1, "seq": 1, "episode": "c",
-            "scope": { "kind": "agent", "agent_id": "main", "new": 1 }, "issued_at": "soon", "expires_at": "2026-01-01T00:00:00Z",
+            "scope": { "kind": "session", "agent_id": "main", "new": 1 }, "issued_at": "soon", "expires_at": "2026-01-01T00:00:00Z",
             "mode": "live", "reason": { "code": "stuck", "evidence": { "count": 3, "new": {} } }, "labels": 1, "engine": []
         });
         let read = |command: &serde_json::Value| serde_json::from_value::<Command<'static>>(command.clone()).ok();

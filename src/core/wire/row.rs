@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{self, Board, Placement, SubjectKey};
 use crate::event::EventTime;
 use crate::identity::base32;
-use crate::whom::Kind;
-use crate::wire::scope::{BY_STOP, GroupName, Scope};
-use crate::wire::{Text, VERSION, time, to_json};
+use crate::wire::{Text, VERSION, scope::Scope, subject::Subject, time, to_json};
 
 /// A state row. What only people read of it is not read back.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,27 +30,6 @@ pub struct Row<'a> {
     #[serde(skip_deserializing, serialize_with = "time::serialize")]
     pub expires_at: Option<EventTime>,
     pub active: Vec<Verdict<'a>>,
-}
-
-/// `subject` of a row.
-#[derive(Debug, Default, Serialize)]
-pub struct Subject<'a> {
-    kind: &'static str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) tenant: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) session_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) swarm_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) agent_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fingerprint: Option<String>,
-    /// Of a stop: whom it binds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scope: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) group: Option<GroupName<'a>>,
 }
 
 /// A verdict in force.
@@ -115,46 +92,13 @@ impl<'a> Row<'a> {
     }
 }
 
-impl<'a> Subject<'a> {
-    pub(super) fn of(subject: &'a SubjectKey) -> Self {
-        match subject {
-            SubjectKey::Agent { tenant, session_id, agent_id } => {
-                Self { kind: "agent", tenant, session_id: Some(session_id), agent_id: Some(agent_id), ..Self::default() }
-            }
-            SubjectKey::Swarm { tenant, swarm_id, fingerprint } => {
-                let fingerprint = Some(fingerprint.to_string());
-                Self { kind: "swarm", tenant, swarm_id: Some(swarm_id), fingerprint, ..Self::default() }
-            }
-            SubjectKey::Fleet { tenant, fingerprint } => {
-                Self { kind: "fleet", tenant, fingerprint: Some(fingerprint.to_string()), ..Self::default() }
-            }
-            SubjectKey::Stop(whom) => {
-                let named = |of: Kind| (whom.kind == of).then_some(whom.name.as_str());
-                Self {
-                    kind: "stop",
-                    tenant: &whom.tenant,
-                    session_id: named(Kind::Session),
-                    swarm_id: named(Kind::Swarm),
-                    agent_id: named(Kind::Agent),
-                    group: named(Kind::Tree).map(|_| GroupName::of(whom, BY_STOP)),
-                    scope: Some(whom.kind.as_str()),
-                    ..Self::default()
-                }
-            }
-            SubjectKey::Group { whom, by } => {
-                Self { kind: "group", tenant: &whom.tenant, group: Some(GroupName::of(whom, by)), ..Self::default() }
-            }
-        }
-    }
-}
-
 impl<'a> Verdict<'a> {
     fn of(verdict: &'a engine::Verdict, subject: &Subject<'a>) -> Self {
         let stop = verdict.stop();
         Self {
             command_id: base32(&verdict.command_id.0).into(),
             action: verdict.action.as_str().into(),
-            scope: Scope::of(&verdict.scope, subject.agent_id, subject.group.clone()),
+            scope: Scope::of(&verdict.scope, subject),
             level: verdict.level,
             episode: base32(&verdict.episode.0).into(),
             code: verdict.by.as_str().into(),

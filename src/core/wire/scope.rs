@@ -4,22 +4,25 @@ use std::{borrow::Cow, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{self, IdentityRecipe, ScopeKind};
+use crate::engine::{self, IdentityRecipe};
 use crate::identity::{CallRules, Hash128};
-use crate::whom::{Kind, Whom};
-use crate::wire::{Text, is_empty};
+use crate::whom::Kind;
+use crate::wire::{Text, is_empty, subject::Subject};
 
 /// `scope` of a command and of a verdict.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Scope<'a> {
-    /// Word of a [`ScopeKind`].
+    /// Word of a [`Kind`]: what those that are bound have in common. One that is not known binds nobody.
     pub kind: Text<'a>,
-    /// The agent whose history gave the command; none where it is about a swarm or the fleet.
+    /// Their name, where neither `session_id` nor `swarm_id` of the command is it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<Text<'a>>,
+    /// What binds them in all that they call, as `stop` or `budget/NAME/day`; none: a loop was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Text<'a>>,
+    /// Narrows a session to the agent in whose history the loop was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<Text<'a>>,
-    /// Who is bound where the kind is `group`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<GroupName<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<Text<'a>>,
     /// Narrows to calls of any of these tools; one may end in `*`.
@@ -31,25 +34,10 @@ pub struct Scope<'a> {
     /// How the fingerprint is made; none: of all arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity<'a>>,
-    /// Swarm scope: these agents only; empty: each that makes a matching call.
+    /// Of many: these agents only; empty: each that makes a matching call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<AgentName<'a>>,
 }
-
-/// `group` of a scope, and of the subject of a row.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct GroupName<'a> {
-    /// Word of a [`Kind`]; one that is not known binds nobody.
-    pub kind: Text<'a>,
-    /// Name of the agent, session, swarm or tree, or the label as `key=value`; left out of the whole tenant.
-    #[serde(default, skip_serializing_if = "str::is_empty")]
-    pub name: Text<'a>,
-    /// Who binds it, as `budget/NAME/day`, or `stop`.
-    pub by: Text<'a>,
-}
-
-/// An operator binds a group.
-pub(super) const BY_STOP: &str = "stop";
 
 /// An agent of `only`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -78,12 +66,13 @@ const ARGS: &str = "args";
 const OPAQUE: &str = "opaque";
 
 impl<'a> Scope<'a> {
-    /// The scope of a command whose subject is this agent or this group, if it is one.
-    pub(super) fn of(scope: &'a engine::Scope, agent_id: Option<&'a str>, group: Option<GroupName<'a>>) -> Self {
+    /// The scope of a command about a subject.
+    pub(super) fn of(scope: &'a engine::Scope, subject: &Subject<'a>) -> Self {
         Self {
-            kind: scope.kind.as_str().into(),
-            agent_id: agent_id.map(Cow::Borrowed),
-            group,
+            kind: subject.kind.into(),
+            name: subject.name.map(Cow::Borrowed),
+            by: subject.by.map(Cow::Borrowed),
+            agent_id: subject.agent_id.map(Cow::Borrowed),
             tool: scope.tool.as_deref().map(Cow::Borrowed),
             tools: scope.tools.as_slice().into(),
             fingerprint: scope.fingerprint.as_ref().map(|(fingerprint, _)| fingerprint.to_string().into()),
@@ -96,35 +85,21 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The scope as whoever obeys it understands it; none where its kind or its fingerprint is not known. `agent_id` and `group` stand beside
-    /// it.
+    /// Which calls it binds, as whoever obeys it understands it; none where its kind or its fingerprint is not known.
     #[must_use]
     pub fn read(self) -> Option<engine::Scope> {
+        Kind::from_name(&self.kind)?;
         let recipe = self.identity.map_or_else(|| IdentityRecipe::Call(CallRules::default()), Identity::read);
         let fingerprint = match self.fingerprint {
             Some(text) => Some((Hash128::from_hex(&text)?, recipe)),
             None => None,
         };
         Some(engine::Scope {
-            kind: ScopeKind::from_name(&self.kind)?,
             tool: self.tool.map(Cow::into_owned),
             tools: self.tools.into_owned(),
             fingerprint,
             only: self.only.into_iter().map(|only| (only.session_id.into_owned(), only.agent_id.into_owned())).collect(),
         })
-    }
-}
-
-impl<'a> GroupName<'a> {
-    pub(super) fn of(whom: &'a Whom, by: &'a str) -> Self {
-        Self { kind: whom.kind.as_str().into(), name: Cow::Borrowed(&whom.name), by: by.into() }
-    }
-
-    /// Those of a tenant that it names, and what binds them; none where the kind is not known.
-    #[must_use]
-    pub fn read(self, tenant: &str) -> Option<(Whom, String)> {
-        let kind = Kind::from_name(&self.kind).filter(|kind| kind.is_in_tenant())?;
-        Some((Whom::new(tenant, kind, &self.name), self.by.into_owned()))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Hash128, IdentityRecipe};
-use loopwarden_core::{engine::ScopeKind, event::EventTime};
 
 use crate::{agents::agent::Agent, table::matching::Call, wire::verdict::Verdict};
 
@@ -78,7 +78,7 @@ impl Group {
         }
         let is_of_tool = |verdict: &Verdict| match &verdict.scope.tool {
             Some(tool) => *tool == call.tool,
-            None => verdict.scope.kind == ScopeKind::Group && verdict.scope.has_tool(&call.tool),
+            None => !verdict.is_of_loop && verdict.scope.has_tool(&call.tool),
         };
         out.extend(self.loose.iter().filter(|verdict| is_of_tool(verdict) && binds(verdict)).cloned());
     }
@@ -114,7 +114,9 @@ mod tests {
     fn a_group_is_bound_in_all_that_its_agents_call_and_nobody_else_is() {
         let group = |kind: &str, name: &str, by: &str| {
             let mut command = command("g", "block", 1);
-            command["scope"] = json!({ "kind": "group", "group": { "kind": kind, "name": name, "by": by } });
+            command["scope"] = json!({ "kind": kind, "name": name, "by": by });
+            command["swarm_id"] = name.into();
+            command["session_id"] = name.into();
             command
         };
         let event = br#"{"id":"1","kind":"tool_call","session_id":"s","tool":"t","swarm_id":"w","labels":{"team":"a"},"agent":{"id":"x"}}"#;

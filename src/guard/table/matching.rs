@@ -55,8 +55,6 @@ impl Call {
 
 #[cfg(test)]
 mod tests {
-    use loopwarden_core::engine::ScopeKind;
-
     use super::*;
 
     fn names(list: &[&str]) -> std::sync::Arc<[String]> {
@@ -98,7 +96,6 @@ mod tests {
         let call = Call::new("Bash", &Content::Raw(r#"{"command":"cargo test -p core"}"#));
         let print = call.fingerprint(&IdentityRecipe::Call(CallRules::default())).unwrap();
         let scope = |tool: Option<&str>, fingerprint| Scope {
-            kind: ScopeKind::Agent,
             tool: tool.map(str::to_owned),
             tools: Vec::new(),
             fingerprint,

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
-use loopwarden_core::engine::{ScopeKind, SubjectKey, joined};
+use loopwarden_core::engine::{SubjectKey, joined};
 use loopwarden_core::{event::EventTime, limits::ACTIVE_VERDICTS_MAX};
 
 use crate::table::place::{Owner, beginning_of, place_of, tenant_of};
@@ -95,10 +95,7 @@ impl Rows {
     pub(crate) fn own(&self, agent: &Agent, now: EventTime) -> Vec<Arc<Verdict>> {
         let keys = self.sessions.get(&agent.session_key()).into_iter().flatten();
         let verdicts = keys.filter_map(|key| self.subjects.get(key)).flat_map(|subject| &subject.verdicts);
-        let is_meant = |verdict: &&Arc<Verdict>| {
-            let is_whole_session = verdict.scope.kind == ScopeKind::Session;
-            verdict.expires_at > now && (is_whole_session || verdict.agent_id.as_ref() == Some(&agent.agent_id))
-        };
+        let is_meant = |verdict: &&Arc<Verdict>| verdict.expires_at > now && verdict.agent_id.as_ref() == Some(&agent.agent_id);
         verdicts.filter(is_meant).cloned().collect()
     }
 
@@ -124,19 +121,16 @@ impl Rows {
 
     /// Whether a verdict that was found by the history of others is still in force.
     pub(crate) fn holds(&self, agent: &Agent, verdict: &Verdict) -> bool {
-        if verdict.scope.kind == ScopeKind::Group {
+        if !verdict.is_of_loop {
             let groups = self.groups_of(agent);
             return groups.iter().filter_map(|name| self.groups.get(name)).any(|group| group.holds_loose(&verdict.command_id));
         }
         let Some((fingerprint, _)) = &verdict.scope.fingerprint else { return false };
         let (tenant, fingerprint) = (agent.tenant.clone(), *fingerprint);
-        let subject = match (verdict.scope.kind, &agent.swarm_id) {
-            (ScopeKind::Swarm, Some(swarm_id)) => SubjectKey::Swarm { tenant, swarm_id: swarm_id.clone(), fingerprint },
-            (ScopeKind::Fleet, _) => SubjectKey::Fleet { tenant, fingerprint },
-            _ => return false,
-        };
-        let held = self.subjects.get(subject.row_key().as_str()).into_iter().flat_map(|subject| &subject.verdicts);
-        held.into_iter().any(|held| held.command_id == verdict.command_id)
+        let swarm = agent.swarm_id.clone().map(|swarm_id| SubjectKey::Swarm { tenant: tenant.clone(), swarm_id, fingerprint });
+        let keys = swarm.into_iter().chain([SubjectKey::Fleet { tenant, fingerprint }]).map(|subject| subject.row_key());
+        let mut held = keys.filter_map(|key| self.subjects.get(key.as_str())).flat_map(|subject| &subject.verdicts);
+        held.any(|held| held.command_id == verdict.command_id)
     }
 
     /// Beginnings of the keys under which something may be missing that is in force for an agent.
@@ -337,16 +331,6 @@ mod tests {
         assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["o", "anew"], "a later epoch begins to count anew");
     }
 
-    #[test]
-    fn a_session_wide_verdict_binds_all_agents_of_its_session() {
-        let mut rows = Rows::default();
-        let mut wide = command("w", "block", 1);
-        wide["scope"]["kind"] = "session".into();
-        take(&mut rows, &wide);
-        assert_eq!(ids(&rows.own(&agent("s", "other"), now())), ["w"]);
-        assert!(rows.own(&agent("t", "main"), now()).is_empty());
-    }
-
     fn swarm(id: &str, fingerprint: &str) -> Value {
         let mut of_swarm = command(id, "block", 1);
         of_swarm["session_id"] = Value::Null;
@@ -375,7 +359,7 @@ mod tests {
         assert_eq!(ids(&rows.of_others(&agent("x", "main"), &call, now())), ["hit"]);
 
         let mut fleet = swarm("fleet", "a4404e81f177a67db9d08a78ed566b35");
-        fleet["scope"]["kind"] = "fleet".into();
+        fleet["scope"]["kind"] = "tenant".into();
         take(&mut rows, &fleet);
         assert_eq!(ids(&rows.of_others(&Agent::named("", "any", "main", ""), &call, now())), ["fleet"]);
         rows.sweep(at("2026-01-01T00:10:00Z"));

@@ -4,8 +4,7 @@
 
 use std::borrow::Cow;
 
-use loopwarden_core::engine::{self, IdentityRecipe, Scope, ScopeKind, SubjectKey};
-use loopwarden_core::whom::{Kind, Whom};
+use loopwarden_core::engine::{self, IdentityRecipe, Scope, SubjectKey};
 use loopwarden_core::{event::EventTime, wire};
 
 use crate::wire::answer::Action;
@@ -15,8 +14,10 @@ use crate::wire::answer::Action;
 pub(crate) struct Verdict {
     pub(crate) command_id: String,
     pub(crate) action: Action,
-    /// The agent that it binds; none where it binds a swarm, the fleet or a group.
+    /// The agent in whose history its loop was found; none where others are meant than that one.
     pub(crate) agent_id: Option<String>,
+    /// A loop brought it about. What an operator, a budget or a tree binds, it binds in all that it calls.
+    pub(crate) is_of_loop: bool,
     pub(crate) scope: Scope,
     pub(crate) level: u8,
     pub(crate) episode: String,
@@ -84,6 +85,7 @@ fn verdict_of_row(mut verdict: wire::Verdict<'_>) -> Option<Verdict> {
         command_id: verdict.command_id.into_owned(),
         action: action(&verdict.action)?,
         agent_id: verdict.scope.agent_id.take().map(Cow::into_owned),
+        is_of_loop: verdict.scope.by.is_none(),
         scope: verdict.scope.read()?,
         level: verdict.level,
         episode: verdict.episode.into_owned(),
@@ -103,33 +105,9 @@ pub(crate) fn read_command(value: &[u8]) -> Option<CommandUpdate> {
     if command.v != wire::VERSION || command.mode != wire::LIVE {
         return None;
     }
-    let agent_id = command.scope.agent_id.take().map(Cow::into_owned);
-    let group = command.scope.group.take();
+    let subject = command.subject()?;
+    let (agent_id, is_of_loop) = (command.scope.agent_id.take().map(Cow::into_owned), command.scope.by.is_none());
     let scope = command.scope.read()?;
-    let tenant = command.tenant.map(Cow::into_owned).unwrap_or_default();
-    let is_of_operator = engine::is_act_code(&command.reason.code);
-    let subject = match scope.kind {
-        kind if is_of_operator => SubjectKey::Stop(match kind {
-            ScopeKind::Session => Whom::new(&tenant, Kind::Session, &command.session_id?),
-            ScopeKind::Agent => Whom::new(&tenant, Kind::Agent, agent_id.as_ref()?),
-            ScopeKind::Swarm => Whom::new(&tenant, Kind::Swarm, &command.swarm_id?),
-            ScopeKind::Fleet => Whom::new(&tenant, Kind::Tenant, ""),
-            ScopeKind::All => Whom::new(&tenant, Kind::All, ""),
-            ScopeKind::Group => group?.read(&tenant).map(|(whom, _)| whom).filter(|whom| whom.kind == Kind::Tree)?,
-        }),
-        ScopeKind::All => return None,
-        ScopeKind::Agent | ScopeKind::Session => {
-            SubjectKey::Agent { tenant, session_id: command.session_id?.into_owned(), agent_id: agent_id.clone()? }
-        }
-        ScopeKind::Swarm => {
-            SubjectKey::Swarm { tenant, swarm_id: command.swarm_id?.into_owned(), fingerprint: scope.fingerprint.as_ref()?.0 }
-        }
-        ScopeKind::Fleet => SubjectKey::Fleet { tenant, fingerprint: scope.fingerprint.as_ref()?.0 },
-        ScopeKind::Group => {
-            let (whom, by) = group?.read(&tenant)?;
-            SubjectKey::Group { whom, by }
-        }
-    };
     let (issued_at, expires_at) = (command.issued_at?, command.expires_at?);
     let episode = command.episode.into_owned();
     let fails_closed = matches!(command.reason.evidence.get("fail"), Some(wire::Fact::Text(fail)) if fail == CLOSED);
@@ -140,6 +118,7 @@ pub(crate) fn read_command(value: &[u8]) -> Option<CommandUpdate> {
             command_id: command.id.into_owned(),
             action: action(&command.action)?,
             agent_id,
+            is_of_loop,
             scope,
             level: command.level,
             episode: episode.clone(),
@@ -181,7 +160,7 @@ pub(crate) mod tests {
     pub(crate) fn command(id: &str, action: &str, seq: u64) -> Value {
         json!({
             "v": 1, "id": id, "action": action, "session_id": "s", "level": 1, "epoch": 10, "seq": seq, "episode": "e",
-            "scope": { "kind": "agent", "agent_id": "main", "tool": "Bash", "fingerprint": "a4404e81f177a67db9d08a78ed566b35",
+            "scope": { "kind": "session", "agent_id": "main", "tool": "Bash", "fingerprint": "a4404e81f177a67db9d08a78ed566b35",
                 "identity": { "kind": "call" } },
             "issued_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-01T00:10:00Z", "mode": "live",
             "reason": { "code": "exact_repeat", "summary": "sum", "evidence": { "count": 3 } },

@@ -184,7 +184,7 @@ pub(super) mod tests {
     #[test]
     fn a_command_is_read_back_and_anything_else_is_none() {
         let command = PublishedCommand::parse(
-            br#"{"v":1,"id":"c","action":"block","session_id":"s","scope":{"kind":"agent","agent_id":"main","tool":"Bash"},"level":3,
+            br#"{"v":1,"id":"c","action":"block","session_id":"s","scope":{"kind":"session","agent_id":"main","tool":"Bash"},"level":3,
                 "epoch":1,"seq":1,"episode":"c","issued_at":"1970-01-01T00:00:01.000Z","expires_at":"1970-01-01T00:00:02.000Z",
                 "mode":"shadow","reason":{"code":"exact_repeat","summary":"x","evidence":{"count":7,"new":{}}},
                 "trigger":{"event_id":"a3"}}"#,

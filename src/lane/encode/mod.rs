@@ -159,9 +159,7 @@ fn escape(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use loopwarden_core::engine::{
-        Advice, CommandId, Fact, IdentityRecipe, PlacedBy, Placement, ReasonCode, Scope, ScopeKind, Verdict,
-    };
+    use loopwarden_core::engine::{Advice, CommandId, Fact, IdentityRecipe, PlacedBy, Placement, ReasonCode, Scope, Verdict};
     use loopwarden_core::identity::{CallRules, Hash128};
     use loopwarden_core::{event::Stage, policy::Detector};
 
@@ -188,7 +186,6 @@ mod tests {
             action: Action::Nudge,
             subject: SubjectKey::Agent { tenant: String::new(), session_id: "sess-42".to_owned(), agent_id: "main".to_owned() },
             scope: Scope {
-                kind: ScopeKind::Agent,
                 tool: Some("Bash".to_owned()),
                 tools: Vec::new(),
                 fingerprint: Some((
@@ -238,7 +235,7 @@ mod tests {
         let expected = format!(
             "{}{}{}{}{}{}{}{}",
             format_args!(r#"{{"v":1,"id":"{id}","action":"nudge","session_id":"sess-42","#),
-            r#""scope":{"kind":"agent","agent_id":"main","tool":"Bash","fingerprint":"a4404e81f177a67db9d08a78ed566b35","#,
+            r#""scope":{"kind":"session","agent_id":"main","tool":"Bash","fingerprint":"a4404e81f177a67db9d08a78ed566b35","#,
             r#""identity":{"kind":"call","args_ignored":["description"]}},"level":1,"epoch":1795291200000,"seq":1,"#,
             format_args!(
                 r#""episode":"{id}","issued_at":"2026-11-21T20:00:03.120Z","expires_at":"2026-11-21T20:10:03.120Z","mode":"live","#

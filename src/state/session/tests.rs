@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use loopwarden_core::detect::{Category, Explored, Matrix, OutcomeRun, OwnTexts, Run, Score, Spent, Streaks, Tally, Texts};
 use loopwarden_core::engine::{
     Action, Advice, Board, CommandId, Cost, Episode, Exemption, IdentityRecipe, OpenCost, OpenCosts, PendingNudge, PlacedBy,
-    Placement, Scope, ScopeKind, TimerKind, TimerTable, Tree, Verdict, Watch, WatchedAgent,
+    Placement, Scope, TimerKind, TimerTable, Tree, Verdict, Watch, WatchedAgent,
 };
 use loopwarden_core::event::{EventTime, Stage};
 use loopwarden_core::identity::{CallRules, Hash64, Hash128};
@@ -119,7 +119,7 @@ fn recipes() -> impl Strategy<Value = IdentityRecipe> {
 prop_compose! {
     fn verdicts()(
         (command_id, episode, level, message) in any::<([u8; 16], [u8; 16], u8, String)>(),
-        (action, kind, detector, advice) in (0usize..3, 0usize..4, detectors(), proptest::option::of(0u8..6)),
+        (action, detector, advice) in (0usize..3, detectors(), proptest::option::of(0u8..6)),
         (tool, only) in any::<(Option<String>, Vec<(String, String)>)>(),
         fingerprint in proptest::option::of((any::<u128>().prop_map(Hash128), recipes())),
         (appends, call_id) in any::<(bool, Option<String>)>(),
@@ -128,7 +128,7 @@ prop_compose! {
         Verdict {
             command_id: CommandId(command_id), episode: CommandId(episode), level, message, by: PlacedBy::Detector(detector),
             action: [Action::Nudge, Action::Block, Action::Unblock][action],
-            scope: Scope { kind: [ScopeKind::Agent, ScopeKind::Swarm, ScopeKind::Fleet, ScopeKind::Session][kind], tool, tools: Vec::new(), fingerprint, only },
+            scope: Scope { tool, tools: Vec::new(), fingerprint, only },
             placement: if appends { Placement::AppendToResult { call_id } } else { Placement::NextTurn },
             advice: advice.and_then(Advice::from_number),
             issued_at: EventTime(issued_at), expires_at: EventTime(expires_at),

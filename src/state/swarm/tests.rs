@@ -1,6 +1,6 @@
 //! Counters, panes and floors as bytes.
 
-use loopwarden_core::engine::{Action, Advice, IdentityRecipe, PlacedBy, Placement, Scope, ScopeKind, Spawned, Verdict};
+use loopwarden_core::engine::{Action, Advice, IdentityRecipe, PlacedBy, Placement, Scope, Spawned, Verdict};
 use loopwarden_core::identity::{Hash64, Hash128};
 use loopwarden_core::policy::{Detector, Used};
 use loopwarden_core::{detect::Brief, event::Stage};
@@ -46,7 +46,6 @@ prop_compose! {
             command_id: CommandId(id),
             action: Action::Nudge,
             scope: Scope {
-                kind: ScopeKind::Swarm,
                 tool: Some(message.clone()),
                 tools: Vec::new(),
                 fingerprint: Some((Hash128(u128::from_be_bytes(id)), IdentityRecipe::Opaque)),

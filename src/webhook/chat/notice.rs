@@ -50,7 +50,7 @@ impl Notice {
             ("Detector", code.clone()),
             ("Until", name("/expires_at")),
             ("Tenant", name("/tenant")),
-            ("By", name("/scope/group/by")),
+            ("By", name("/scope/by")),
             ("Mode", mode.clone()),
         ];
         let facts = facts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| Fact { name, value });

@@ -15,7 +15,7 @@ fn command(name: &str, action: &str) -> Value {
     json!({
         "v": 1, "id": "01", "action": action, "tenant": name, "session_id": name, "episode": "0E", "mode": "live",
         "issued_at": "2026-11-21T20:00:03.120Z", "expires_at": "2026-11-21T20:10:03.120Z", "message": name,
-        "scope": { "kind": "agent", "agent_id": name, "tool": name },
+        "scope": { "kind": "session", "agent_id": name, "tool": name },
         "reason": { "code": "similar_repeat", "summary": name },
     })
 }
@@ -186,25 +186,20 @@ fn what_is_no_command_becomes_a_message_all_the_same() {
 
 #[test]
 fn whom_a_budget_or_an_operator_binds_is_named() {
-    let title = |scope: Value, code: &str| {
+    let title = |scope: Value| {
         let mut command = command("acme", "block");
         command.as_object_mut().unwrap().remove("session_id");
         command["scope"] = scope;
-        command["reason"]["code"] = code.into();
         Notice::of(&command).title()
     };
-    for (scope, code, subject) in [
-        (
-            json!({ "kind": "group", "group": { "kind": "label", "name": "team=a", "by": "budget/b/day" } }),
-            "budget",
-            "label team=a",
-        ),
-        (json!({ "kind": "group", "group": { "kind": "tenant", "by": "budget/b/day" } }), "budget", "tenant acme"),
-        (json!({ "kind": "agent", "agent_id": "fixer" }), "stop", "agent fixer"),
-        (json!({ "kind": "fleet" }), "stop", "tenant acme"),
-        (json!({ "kind": "all" }), "stop", "everybody"),
-        (json!({ "kind": "fleet", "fingerprint": "00" }), "fleet_rate", "the fleet"),
+    for (scope, subject) in [
+        (json!({ "kind": "label", "name": "team=a", "by": "budget/b/day" }), "label team=a"),
+        (json!({ "kind": "tenant", "by": "budget/b/day" }), "tenant acme"),
+        (json!({ "kind": "agent", "name": "fixer", "by": "stop" }), "agent fixer"),
+        (json!({ "kind": "tenant", "by": "stop" }), "tenant acme"),
+        (json!({ "kind": "all", "by": "stop" }), "everybody"),
+        (json!({ "kind": "tenant", "fingerprint": "00" }), "tenant acme"),
     ] {
-        assert_eq!(title(scope, code), format!("loopwarden: block for {subject}"));
+        assert_eq!(title(scope), format!("loopwarden: block for {subject}"));
     }
 }

@@ -167,7 +167,7 @@ fn no_agent_is_told_a_name_that_another_agent_chose() {
     settle(&mut world);
     let told = told(&world);
     let [(_, command)] = &told[..] else { panic!("{told:?}") };
-    assert_eq!(command["scope"]["kind"], "fleet");
+    assert_eq!(command["scope"]["kind"], "tenant");
     assert!(command["message"].as_str().unwrap().contains("a call was started"), "{command}");
     assert!(!command.to_string().contains("URGENT"), "{command}");
     let rows = world.broker.committed(MemoryTopic::State).into_iter().filter_map(|row| row.value);

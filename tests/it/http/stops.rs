@@ -107,7 +107,7 @@ fn each_scope_stops_those_it_names_and_a_release_lets_exactly_them_go_on() {
             &serde_json::from_str(include_str!("../../../config/schemas/session-state.v1.schema.json")).unwrap(),
         );
         let problems: Vec<String> = of_rows.unwrap().iter_errors(&row).map(|error| format!("{error} in {row}")).collect();
-        assert_eq!((problems, &row["subject"]["kind"]), (Vec::<String>::new(), &json!("stop")));
+        assert_eq!((problems, &row["subject"]["by"]), (Vec::<String>::new(), &json!("stop")));
         assert_eq!(
             (&stop["scope"], &stop["reason"], &stop["until"]),
             (&body["scope"], &json!("runaway"), &told["until"]),

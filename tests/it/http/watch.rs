@@ -114,7 +114,7 @@ fn on_kafka(overview: Value) -> String {
 #[test]
 fn a_process_on_kafka_shows_its_last_commands() {
     let told = |session: &str| {
-        json!({ "action": "block", "mode": "live", "session_id": session, "scope": { "kind": "agent", "agent_id": "main", "tool": "Bash" },
+        json!({ "action": "block", "mode": "live", "session_id": session, "scope": { "kind": "session", "agent_id": "main", "tool": "Bash" },
             "issued_at": "2026-01-05T09:01:58.031Z", "reason": { "code": "stuck", "summary": "x" } })
     };
     let address = on_kafka(json!({ "mode": "live", "recent": [told("r"), told("s")], "recent_last": 2 }));

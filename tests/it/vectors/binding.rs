@@ -120,17 +120,21 @@ fn group(kind: &str, name: &str, by: &str) -> Option<String> {
     if kind == "all" || (by == "tree" && kind != "tree") {
         return None;
     }
-    let group = if name.is_empty() { json!({ "kind": kind, "by": by }) } else { json!({ "kind": kind, "name": name, "by": by }) };
-    let mut scope = json!({ "kind": "group", "group": group });
+    let mut scope = json!({ "kind": kind, "by": by });
     if by == "tree" {
         // A tree is kept from growing, and goes on with what it has.
         scope["tools"] = json!(["Task", "spawn_*"]);
     }
-    let command = json!({
+    let mut command = json!({
         "v": 1, "id": format!("{by}-{kind}"), "action": "block", "tenant": "acme", "scope": scope, "level": 2, "epoch": 1, "seq": 1,
         "episode": "e", "issued_at": BEGIN.to_rfc3339(), "expires_at": BEGIN.plus_ms(HOUR_MS).to_rfc3339(), "mode": "live",
         "reason": { "code": "budget", "summary": "sum" }, "message": "used up", "advice": "stop", "trigger": {}, "engine": {},
     });
+    match kind {
+        "tenant" => {}
+        "session" | "swarm" => command[format!("{kind}_id")] = name.into(),
+        _ => command["scope"]["name"] = name.into(),
+    }
     Some(command.to_string())
 }
 

@@ -60,7 +60,7 @@ fn guard_answer(guard: &mut Guard, event: Value, can: &[&str], now: EventTime) -
 /// Whether the guard refuses a call under a block of that fingerprint.
 pub(super) fn is_refused(tool: &str, args: &str, fingerprint: &str, identity: &Value) -> bool {
     let mut guard = Guard::new(Options::default());
-    let mut scope = json!({ "kind": "agent", "agent_id": "main", "tool": tool, "fingerprint": fingerprint });
+    let mut scope = json!({ "kind": "session", "agent_id": "main", "tool": tool, "fingerprint": fingerprint });
     if !identity.is_null() {
         scope["identity"] = identity.clone();
     }
@@ -82,9 +82,9 @@ pub(super) fn is_refused(tool: &str, args: &str, fingerprint: &str, identity: &V
 
 impl Scene {
     fn scope(&self, random: &mut Random, is_block: bool) -> Value {
-        let kind = ["agent", "agent", "agent", "session", "swarm", "swarm", "fleet"][random.below(7)];
+        let kind = ["session", "session", "session", "session", "swarm", "swarm", "tenant"][random.below(7)];
         let (tool, args) = &self.calls[mostly(random, &[0, 1, 2])];
-        let is_of_others = kind == "swarm" || kind == "fleet";
+        let is_of_others = kind != "session";
         let mut scope = json!({ "kind": kind });
         if !is_of_others || random.below(4) == 0 {
             scope["agent_id"] = json!(mostly(random, &AGENTS));
@@ -121,7 +121,7 @@ impl Scene {
         let print = scope["fingerprint"].as_str().unwrap_or_default().to_lowercase();
         let subject = match scope["kind"].as_str().unwrap() {
             "swarm" => format!("{tenant:?} {swarm} {print}"),
-            "fleet" => format!("{tenant:?} {print}"),
+            "tenant" => format!("{tenant:?} {print}"),
             _ => format!("{tenant:?} {session} {}", scope["agent_id"]),
         };
         let first = if self.is_large { 9_007_199_254_740_990 } else { 1 };
@@ -157,7 +157,7 @@ impl Scene {
             "message": message, "trigger": { "id": "x" }, "engine": { "version": "9.9.9" }, "new": [1, { "a": null }],
         });
         match command["scope"]["kind"].as_str() {
-            Some("agent" | "session") => command["session_id"] = json!(session),
+            Some("session") => command["session_id"] = json!(session),
             Some("swarm") => command["swarm_id"] = json!(swarm),
             _ => {}
         }
@@ -282,7 +282,10 @@ fn spoiled(command: &Value, random: &mut Random) -> String {
         ("/scope", json!(7)),
         ("/scope", json!({})),
         ("/scope/kind", json!("galaxy")),
-        ("/scope/kind", json!("Agent")),
+        ("/scope/kind", json!("Session")),
+        ("/scope/kind", json!("agent")),
+        ("/scope/by", json!(7)),
+        ("/scope/name", json!(7)),
         ("/scope/agent_id", json!(7)),
         ("/scope/tool", json!(["Bash"])),
         ("/scope/fingerprint", json!("A4")),

@@ -8,7 +8,6 @@ use crate::event::EventTime;
 pub use crate::identity::IdentityRecipe;
 use crate::identity::{Hash128, hash_parts};
 use crate::policy::{Arm, Detector};
-use crate::whom::Kind;
 
 /// Deterministic id: the first 16 bytes of a SHA-256 (rule K1). Same input, same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -63,6 +62,9 @@ pub enum ReasonCode {
 }
 
 impl ReasonCode {
+    /// What a person brings about.
+    pub const ACTS: [Self; 4] = [Self::Stop, Self::Release, Self::Reset, Self::Answer];
+
     /// The word on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -79,76 +81,16 @@ impl ReasonCode {
     }
 }
 
-/// Whether a reason on the wire is an act of an operator, who binds whom he names.
-#[must_use]
-pub fn is_act_code(code: &str) -> bool {
-    [ReasonCode::Stop, ReasonCode::Release].iter().any(|act| act.as_str() == code)
-}
-
-/// Whom a command binds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ScopeKind {
-    /// One agent of a session; of a stop agents of one id, in any session.
-    Agent,
-    /// All agents of a session.
-    Session,
-    /// Every session of a swarm.
-    Swarm,
-    /// Every session of the tenant.
-    Fleet,
-    /// Every session of every tenant.
-    All,
-    /// Every agent of those that the subject names.
-    Group,
-}
-
-impl ScopeKind {
-    /// The word on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Session => "session",
-            Self::Swarm => "swarm",
-            Self::Fleet => "fleet",
-            Self::Group => "group",
-            Self::All => "all",
-        }
-    }
-
-    /// Whom a stop of an operator binds.
-    #[must_use]
-    pub const fn of_stop(kind: Kind) -> Self {
-        match kind {
-            Kind::Session => Self::Session,
-            Kind::Agent => Self::Agent,
-            Kind::Tree | Kind::Label => Self::Group,
-            Kind::Swarm => Self::Swarm,
-            Kind::Tenant => Self::Fleet,
-            Kind::All => Self::All,
-        }
-    }
-
-    /// The kind that a word on the wire stands for.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Agent, Self::Session, Self::Swarm, Self::Fleet, Self::All, Self::Group]
-            .into_iter()
-            .find(|kind| kind.as_str() == name)
-    }
-}
-
-/// Whom and which calls a command binds: the narrowest that breaks the loop.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Which calls of its subject a command binds: the fewest that break the loop. By default all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scope {
-    pub kind: ScopeKind,
     /// Narrows to calls of this tool.
     pub tool: Option<String>,
     /// Narrows to calls of these tools: names, and beginnings of names that end in `*`. Empty: whatever `tool` has.
     pub tools: Vec<String>,
     /// Narrows to calls with this identity.
     pub fingerprint: Option<(Hash128, IdentityRecipe)>,
-    /// Swarm scope: these agents only, as (session, agent). Empty: each that makes a matching call.
+    /// Of a swarm: these agents only, as (session, agent). Empty: each that makes a matching call.
     pub only: Vec<(String, String)>,
 }
 
@@ -165,10 +107,10 @@ impl Scope {
         self.tool.as_deref().is_none_or(|tool| tool == name) && (self.tools.is_empty() || self.tools.iter().any(is_named))
     }
 
-    /// Whether it binds the same calls as `other`, whichever agents make them.
+    /// Whether it binds the same calls as `other` of the same subject, whichever agents make them.
     #[must_use]
     pub fn binds_same_calls(&self, other: &Self) -> bool {
-        self.kind == other.kind && self.tool == other.tool && self.tools == other.tools && self.fingerprint == other.fingerprint
+        self.tool == other.tool && self.tools == other.tools && self.fingerprint == other.fingerprint
     }
 }
 

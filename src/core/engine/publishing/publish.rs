@@ -3,7 +3,7 @@
 use crate::detect::{Category, CommandText, Finding, History, Step, TextContext, safe};
 use crate::engine::deciding::episode::{Episode, Track};
 use crate::engine::effects::{Effects, RecipeForm};
-use crate::engine::publishing::command::{Action, Command, Fact, IdentityRecipe, Placement, ReasonCode, Scope, ScopeKind};
+use crate::engine::publishing::command::{Action, Command, Fact, IdentityRecipe, Placement, ReasonCode, Scope};
 use crate::engine::session::{Head, PendingNudge, Session};
 use crate::engine::{context::Context, deciding::decide::Decision, marks::Mark, publishing::message};
 use crate::event::{EventKind, EventTime};
@@ -153,15 +153,14 @@ fn expiry(context: &Context<'_>, decision: &Decision) -> EventTime {
 fn scope(policy: &Policy, finding: &Finding, action: Action, step: &Step, tool: &str) -> Scope {
     let asked = finding.scope.unwrap_or_else(|| policy.detectors.counts(finding.detector).block_scope);
     let asked = if policy.fusion.decides { BlockScope::Session } else { asked };
-    let all = Scope { kind: ScopeKind::Agent, tool: None, tools: Vec::new(), fingerprint: None, only: Vec::new() };
     let narrow = match action {
         Action::Nudge if finding.detector.about().repeats_call => BlockScope::Fingerprint,
         Action::Nudge => BlockScope::Session,
         Action::Block | Action::Unblock => asked,
     };
     match narrow {
-        BlockScope::Session => all,
-        BlockScope::Tool => Scope { tool: Some(tool.to_owned()), ..all },
+        BlockScope::Session => Scope::default(),
+        BlockScope::Tool => Scope { tool: Some(tool.to_owned()), ..Scope::default() },
         BlockScope::Fingerprint => {
             let (hash, recipe) = if finding.detector == Detector::NearRepeat {
                 (step.fingerprint, RecipeForm::of_fingerprint(step).recipe(policy, tool))
@@ -170,7 +169,7 @@ fn scope(policy: &Policy, finding: &Finding, action: Action, step: &Step, tool: 
             };
             // What a worker cannot recompute must not be refused by it: the block then names the tool.
             let bound = (action == Action::Nudge || recipe != IdentityRecipe::Opaque).then_some((hash, recipe));
-            Scope { tool: Some(tool.to_owned()), fingerprint: bound, ..all }
+            Scope { tool: Some(tool.to_owned()), fingerprint: bound, ..Scope::default() }
         }
     }
 }

@@ -6,9 +6,9 @@
 use crate::detect::{CommandText, safe};
 use crate::engine::effects::{Effects, SwarmCallKey};
 use crate::engine::publishing::board::Verdict;
-use crate::engine::publishing::command::{Action, Advice, Fact, ReasonCode};
+use crate::engine::publishing::command::{Action, Advice, Fact, ReasonCode, Scope};
 use crate::engine::swarm::counter::SwarmCounter;
-use crate::engine::swarm::crossing::{Crossing, Judge, whole_group};
+use crate::engine::swarm::crossing::{Crossing, Judge};
 use crate::engine::swarm::sums::{SwarmReport, UsedWindow};
 use crate::event::EventTime;
 use crate::limits::{SESSION_BUDGET_MS, TOOL_NAME_CHARS_SHOWN};
@@ -131,7 +131,7 @@ impl<'a> BudgetRule<'a> {
             level: if is_block { 4 } else { 1 },
             // Whoever obeys leaves a shadow alone: a warning is for people.
             is_shadow: step.budget.mode == Mode::Shadow || step.step == BudgetStep::Warn,
-            scope: whole_group(),
+            scope: Scope::default(),
             issued_at,
             expires_at: if self.has_end() { end } else { issued_at.plus_ms(SESSION_BUDGET_MS) },
             confidence: 1.0,

@@ -4,7 +4,7 @@
 
 use crate::detect::CommandText;
 use crate::engine::publishing::board::Verdict;
-use crate::engine::publishing::command::{Action, Command, Fact, Origin, ReasonCode, Scope, ScopeKind, Trigger};
+use crate::engine::publishing::command::{Action, Command, Fact, Origin, ReasonCode, Scope, Trigger};
 use crate::engine::swarm::counter::{Period, SwarmCounter};
 use crate::engine::{effects::Effects, effects::SwarmCallKey, swarm::rules::Rules};
 use crate::event::EventTime;
@@ -101,9 +101,4 @@ impl Judge<'_> {
     pub(super) fn is_shadow(&self) -> bool {
         self.rules.mode == Mode::Shadow
     }
-}
-
-/// The scope of all calls of a group's agents.
-pub(super) const fn whole_group() -> Scope {
-    Scope { kind: ScopeKind::Group, tool: None, tools: Vec::new(), fingerprint: None, only: Vec::new() }
 }

@@ -2,7 +2,7 @@
 
 use crate::detect::{CommandText, Finding, Flags, TextContext, safe};
 use crate::engine::effects::{Effects, SwarmCallKey};
-use crate::engine::publishing::command::{Action, Fact, IdentityRecipe, ReasonCode, Scope, ScopeKind};
+use crate::engine::publishing::command::{Action, Fact, IdentityRecipe, ReasonCode, Scope};
 use crate::engine::swarm::counter::SwarmCounter;
 use crate::engine::swarm::crossing::{Crossing, Judge};
 use crate::engine::swarm::sums::SwarmReport;
@@ -128,17 +128,16 @@ impl Judge<'_> {
     }
 
     fn scope_of_loop(&self, counter: &SwarmCounter, window: &Window, recipe: IdentityRecipe) -> Scope {
-        let (kind, fingerprint) = match self.key {
-            SwarmCallKey::Swarm { fingerprint, .. } => (ScopeKind::Swarm, *fingerprint),
-            SwarmCallKey::Fleet { fingerprint, .. } => (ScopeKind::Fleet, *fingerprint),
-            SwarmCallKey::Budget { .. } | SwarmCallKey::Tree { .. } => (ScopeKind::Group, Hash128::NONE),
+        let fingerprint = match self.key {
+            SwarmCallKey::Swarm { fingerprint, .. } | SwarmCallKey::Fleet { fingerprint, .. } => *fingerprint,
+            SwarmCallKey::Budget { .. } | SwarmCallKey::Tree { .. } => Hash128::NONE,
         };
         let only = match self.rules.notify {
             Notify::Latest => latest(&counter.panes, &self.rules, window.end).into_iter().collect(),
             Notify::Contributors => Vec::new(),
         };
         let tool = bound_tool(counter, &recipe).cloned();
-        Scope { kind, tool, tools: Vec::new(), fingerprint: Some((fingerprint, recipe)), only }
+        Scope { tool, fingerprint: Some((fingerprint, recipe)), only, ..Scope::default() }
     }
 
     fn text_of_loop(&self, tool: &str, window: &Window, is_block: bool) -> CommandText {

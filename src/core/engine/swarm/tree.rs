@@ -7,7 +7,7 @@ use crate::detect::tree::{Settings, TreeQuantity, text};
 use crate::engine::effects::{Effects, SwarmCallKey};
 use crate::engine::publishing::command::{Action, Fact, Scope};
 use crate::engine::swarm::counter::SwarmCounter;
-use crate::engine::swarm::crossing::{Crossing, Judge, whole_group};
+use crate::engine::swarm::crossing::{Crossing, Judge};
 use crate::engine::swarm::spawned::Spawned;
 use crate::engine::swarm::sums::SwarmReport;
 use crate::engine::swarm::windows::{contributors, is_in_window, pane_calls};
@@ -153,7 +153,7 @@ impl<'a> TreeRule<'a> {
     /// A block binds all calls that start agents, in the whole tree. A nudge is for the root, where it is among those that start agents.
     fn scope(&self, counter: &SwarmCounter, window: &Window, is_block: bool) -> Scope {
         if is_block {
-            return Scope { tools: self.judge.policy.tools.spawning(), ..whole_group() };
+            return Scope { tools: self.judge.policy.tools.spawning(), ..Scope::default() };
         }
         let from = EventTime(window.end.0.saturating_sub(self.judge.rules.window_ms - 1));
         let agents = counter.panes.range(from..=window.end).flat_map(|(_, pane)| pane.agents.keys());
@@ -163,7 +163,7 @@ impl<'a> TreeRule<'a> {
         let mut roots: Vec<(String, String)> = agents.filter(is_root).cloned().collect();
         roots.sort_unstable();
         roots.dedup();
-        Scope { only: if roots.len() > ROOTS_MAX { Vec::new() } else { roots }, ..whole_group() }
+        Scope { only: if roots.len() > ROOTS_MAX { Vec::new() } else { roots }, ..Scope::default() }
     }
 }
 

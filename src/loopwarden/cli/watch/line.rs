@@ -1,6 +1,6 @@
 //! A command as one line for people.
 
-use loopwarden_core::engine::{ReasonCode, is_act_code};
+use loopwarden_core::engine::ReasonCode;
 use loopwarden_core::wire::whom;
 use loopwarden_lab::report::plain;
 use serde_json::Value;
@@ -39,7 +39,7 @@ impl<'a> ShownCommand<'a> {
     /// Whether a person brought it about.
     pub(super) fn is_act(self) -> bool {
         let code = self.text("/reason/code");
-        is_act_code(code) || [ReasonCode::Reset, ReasonCode::Answer].iter().any(|act| act.as_str() == code)
+        ReasonCode::ACTS.iter().any(|act| act.as_str() == code)
     }
 
     /// Who acted, where the summary names nobody, and why.
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn command() -> Value {
-        json!({ "action": "nudge", "mode": "shadow", "session_id": "s-1", "scope": { "kind": "agent", "agent_id": "main" },
+        json!({ "action": "nudge", "mode": "shadow", "session_id": "s-1", "scope": { "kind": "session", "agent_id": "main" },
             "issued_at": "2026-01-05T09:01:58.031Z", "reason": { "code": "similar_failures", "summary": "Edit: 3 failures alike in 32 s" } })
     }
 
@@ -117,12 +117,13 @@ mod tests {
     #[test]
     fn a_subject_is_a_session_its_agent_a_swarm_or_the_fleet() {
         for (scope, session, swarm, subject) in [
-            (json!({ "kind": "agent", "agent_id": "main" }), Some("s"), Some("w"), "s"),
-            (json!({ "kind": "agent", "agent_id": "fixer" }), Some("s"), None, "s/fixer"),
+            (json!({ "kind": "session", "agent_id": "main" }), Some("s"), None, "s"),
+            (json!({ "kind": "session", "agent_id": "fixer" }), Some("s"), None, "s/fixer"),
+            (json!({ "kind": "agent", "name": "fixer" }), None, None, "agent fixer"),
             (json!({ "kind": "swarm" }), None, Some("w"), "swarm w"),
-            (json!({ "kind": "fleet" }), None, None, "the fleet"),
+            (json!({ "kind": "tenant" }), None, None, "the fleet"),
             (json!({ "kind": "all" }), None, None, "everybody"),
-            (json!({ "kind": "group", "group": { "kind": "label", "name": "team=a" } }), None, None, "label team=a"),
+            (json!({ "kind": "label", "name": "team=a" }), None, None, "label team=a"),
         ] {
             let command = json!({ "scope": scope, "session_id": session, "swarm_id": swarm });
             assert_eq!(ShownCommand(&command).subject(), subject);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, body::Body, extract::State, response::Response};
 use loopwarden_core::event::{EventTime, Judged};
-use loopwarden_core::{engine::is_act_code, limits::ALLOWED_MS_MAX};
+use loopwarden_core::limits::ALLOWED_MS_MAX;
 use loopwarden_webhook::AnswerKind;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -156,9 +156,8 @@ async fn of_command(process: &Arc<Process>, who: &Principal, id: &str) -> Result
                        (tenant, agent_id), as the command has them";
         return Err(answer::error(StatusCode::NOT_FOUND, "no_such_command", message).into());
     };
-    let is_act = is_act_code(&at(&command, "/reason/code").unwrap_or_default());
     match (at(&command, "/session_id"), at(&command, "/episode")) {
-        (Some(session_id), Some(episode)) if !is_act => {
+        (Some(session_id), Some(episode)) if at(&command, "/scope/by").is_none() => {
             Ok(LoopAddress { tenant: at(&command, "/tenant"), session_id, agent_id: at(&command, "/scope/agent_id"), episode })
         }
         _ => {

@@ -11,11 +11,11 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse as _, Response, Sse};
 use futures_util::stream;
-use loopwarden_core::{engine::is_act_code, limits};
+use loopwarden_core::whom::Kind;
+use loopwarden_core::{engine::BY_STOP, limits, wire};
 use loopwarden_log::embedded::{EmbeddedReader, Feed};
 use loopwarden_log::{LogError, clock::Deadline};
 use loopwarden_sources::Tenants;
-use serde_json::Value;
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
 use crate::http::shared::{Embedded, Process};
@@ -37,8 +37,8 @@ struct Wanted {
     after: Option<After>,
     /// Of one tenant; empty: of none.
     tenant: Option<String>,
-    session_id: Option<String>,
-    swarm_id: Option<String>,
+    /// About these: each a kind, and a name of it. Empty: about any.
+    about: Vec<(Kind, String)>,
     /// Those that whoever asks may read of.
     tenants: Tenants,
     /// Long poll with this wait; none: a stream.
@@ -61,42 +61,37 @@ impl Wanted {
         let after = last.filter(|id| !id.is_empty()).or(query.get("after"));
         wanted.after = after.map(parse_after).transpose()?;
         wanted.tenant = query.get("tenant").map(str::to_owned);
-        wanted.session_id = query.get("session_id").map(str::to_owned);
-        wanted.swarm_id = query.get("swarm_id").map(str::to_owned);
+        let named = |kind: Kind| Some((kind, query.get(kind.field()?)?.to_owned()));
+        wanted.about = [Kind::Session, Kind::Swarm].into_iter().filter_map(named).collect();
         wanted.wait = query.get("wait").map(parse_wait).transpose()?;
         Ok(wanted)
     }
 
     /// Whether a command with this key and text is one of those.
     fn wants(&self, key: &[u8], value: &str) -> bool {
-        let Self { tenant, session_id, swarm_id, tenants, .. } = self;
-        let is_narrow = session_id.is_some() || swarm_id.is_some();
-        if !is_narrow && tenant.is_none() && tenants.are_all() {
+        let Self { tenant, about, tenants, .. } = self;
+        if about.is_empty() && tenant.is_none() && tenants.are_all() {
             return true;
         }
         // Most that are not wanted need not be read for that. A stop of more than a session or swarm has another key.
-        let may_be_act = ["\"code\":\"stop\"", "\"code\":\"release\""].iter().any(|code| value.contains(code));
-        if is_narrow && !may_be_act && ![session_id, swarm_id].into_iter().flatten().any(|name| name.as_bytes() == key) {
+        let may_be_stop = value.contains("\"by\":\"stop\"");
+        if !about.is_empty() && !may_be_stop && !about.iter().any(|(_, name)| name.as_bytes() == key) {
             return false;
         }
-        let Ok(command) = serde_json::from_str::<Value>(value) else { return false };
-        let says = |field: &str| command.get(field).and_then(Value::as_str);
-        // A swarm may have the name of a session: the key alone does not tell which of them it is.
-        let is = |name: &Option<String>, field: &str| name.is_some() && says(field) == name.as_deref();
-        let is_named = !is_narrow || is(session_id, "session_id") || is(swarm_id, "swarm_id");
-        let of = says("tenant").unwrap_or_default();
-        let is_of_tenant = tenant.as_deref().is_none_or(|tenant| of == tenant) && tenants.have(of);
-        let at = |pointer: &str| command.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        if is_act_code(at("/reason/code")) {
-            match at("/scope/kind") {
-                "all" => return true,
-                // Which agents these bind is not known here: who follows one session hears of them.
-                "fleet" | "agent" | "group" => return is_of_tenant,
-                "swarm" if session_id.is_some() => return is_of_tenant,
-                _ => {}
-            }
+        let Ok(command) = serde_json::from_str::<wire::Command<'_>>(value) else { return false };
+        let Some(whom) = command.whom() else { return false };
+        if !whom.kind.is_in_tenant() {
+            return true;
         }
-        is_named && is_of_tenant
+        // A swarm may have the name of a session: the key alone does not tell which of them it is.
+        let is_about = |(kind, name): &(Kind, String)| *kind == whom.kind && *name == whom.name;
+        let is_meant = if command.scope.by.as_deref() == Some(BY_STOP) {
+            // Which agents a stop binds is not known here: who follows one session hears of all but those of another one.
+            about.iter().all(|asked| asked.0 != whom.kind || is_about(asked))
+        } else {
+            about.is_empty() || about.iter().any(is_about)
+        };
+        is_meant && tenant.as_ref().is_none_or(|tenant| *tenant == whom.tenant) && tenants.have(&whom.tenant)
     }
 }
 
@@ -322,25 +317,63 @@ mod tests {
         assert!(Wanted::parse(&query(&[("sesion_id", "a")]), &HeaderMap::new()).is_err());
     }
 
+    /// A command by what it says beside what each has: `kind` and what names those that are meant.
+    fn command(scope: &str, names: &str) -> String {
+        format!(
+            r#"{{"v":1,"id":"c","action":"block","level":1,"epoch":1,"seq":1,"episode":"c","issued_at":"2026-01-01T00:00:00Z",
+            "expires_at":"2026-01-01T00:10:00Z","mode":"live","reason":{{"code":"c"}},"scope":{{{scope}}}{names}}}"#
+        )
+    }
+
+    fn of_session(name: &str, tenant: &str) -> String {
+        let tenant = if tenant.is_empty() { String::new() } else { format!(r#","tenant":"{tenant}""#) };
+        command(r#""kind":"session","agent_id":"main""#, &format!(r#","session_id":"{name}"{tenant}"#))
+    }
+
+    fn about(kind: Kind, name: &str, wanted: Wanted) -> Wanted {
+        Wanted { about: [wanted.about, vec![(kind, name.to_owned())]].concat(), ..wanted }
+    }
+
     #[test]
     fn a_swarm_with_the_name_of_a_session_is_another_one() {
-        let wanted = Wanted { session_id: Some("a".to_owned()), ..Wanted::default() };
-        assert!(wanted.wants(b"a", r#"{"session_id":"a"}"#));
-        assert!(!wanted.wants(b"a", r#"{"swarm_id":"a"}"#));
-        assert!(!wanted.wants(b"b", r#"{"session_id":"b"}"#));
-        let both = Wanted { swarm_id: Some("a".to_owned()), ..wanted };
-        assert!(both.wants(b"a", r#"{"swarm_id":"a"}"#));
+        let wanted = about(Kind::Session, "a", Wanted::default());
+        let of_swarm = command(r#""kind":"swarm""#, r#","swarm_id":"a""#);
+        assert!(wanted.wants(b"a", &of_session("a", "")));
+        assert!(!wanted.wants(b"a", &of_swarm));
+        assert!(!wanted.wants(b"b", &of_session("b", "")));
+        assert!(about(Kind::Swarm, "a", wanted).wants(b"a", &of_swarm));
         assert!(Wanted::default().wants(b"b", "{}"));
+    }
+
+    #[test]
+    fn who_follows_a_session_hears_of_each_stop_that_may_bind_it_and_of_no_other() {
+        let of = |tenant: &str| Wanted { tenant: Some(tenant.to_owned()), ..about(Kind::Session, "a", Wanted::default()) };
+        let stop = |kind: Kind, name: &str, tenant: &str| {
+            let named = match kind {
+                Kind::Session => format!(r#","session_id":"{name}""#),
+                Kind::Swarm => format!(r#","swarm_id":"{name}""#),
+                _ => String::new(),
+            };
+            let scope = format!(r#""kind":"{}","name":"{name}","by":"stop""#, kind.as_str());
+            command(&scope, &format!(r#"{named},"tenant":"{tenant}""#))
+        };
+        for kind in Kind::stopped() {
+            assert!(of("t").wants(b"*", &stop(kind, "a", "t")), "{kind:?}");
+            assert_eq!(of("t").wants(b"*", &stop(kind, "b", "t")), kind != Kind::Session, "{kind:?}: its agents may be those");
+            assert_eq!(of("u").wants(b"*", &stop(kind, "a", "t")), kind == Kind::All, "{kind:?} of another tenant");
+            let reader = Wanted { tenants: Tenants::only(&["u".to_owned()]), ..about(Kind::Session, "a", Wanted::default()) };
+            assert_eq!(reader.wants(b"*", &stop(kind, "a", "t")), kind == Kind::All, "{kind:?} for a reader of another tenant");
+        }
     }
 
     #[test]
     fn a_tenant_narrows_and_none_is_one_too() {
         let of = |tenant: &str| Wanted { tenant: Some(tenant.to_owned()), ..Wanted::default() };
-        let (ours, nobodys) = (r#"{"session_id":"a","tenant":"t"}"#, r#"{"session_id":"a"}"#);
+        let (ours, nobodys) = (&of_session("a", "t"), &of_session("a", ""));
         assert!(of("t").wants(b"a", ours) && !of("t").wants(b"a", nobodys));
         assert!(!of("").wants(b"a", ours) && of("").wants(b"a", nobodys));
-        assert!(Wanted { session_id: Some("a".to_owned()), ..of("t") }.wants(b"a", ours));
-        assert!(!Wanted { session_id: Some("b".to_owned()), ..of("t") }.wants(b"a", ours));
+        assert!(about(Kind::Session, "a", of("t")).wants(b"a", ours));
+        assert!(!about(Kind::Session, "b", of("t")).wants(b"a", ours));
     }
 
     #[test]
@@ -349,11 +382,11 @@ mod tests {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             Wanted { tenants: Tenants::only(&names), ..Wanted::default() }
         };
-        let (ours, nobodys) = (r#"{"session_id":"a","tenant":"t"}"#, r#"{"session_id":"a"}"#);
+        let (ours, nobodys) = (&of_session("a", "t"), &of_session("a", ""));
         assert!(reader(&["t"]).wants(b"a", ours) && !reader(&["t"]).wants(b"a", nobodys));
         assert!(!reader(&["u"]).wants(b"a", ours));
         assert!(reader(&[""]).wants(b"a", nobodys) && !reader(&[""]).wants(b"a", ours));
-        assert!(!Wanted { session_id: Some("a".to_owned()), ..reader(&["u"]) }.wants(b"a", ours));
+        assert!(!about(Kind::Session, "a", reader(&["u"])).wants(b"a", ours));
         assert!(!reader(&["t"]).wants(b"a", "no json"));
     }
 }

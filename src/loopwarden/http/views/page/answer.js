@@ -2,8 +2,8 @@
 const ANSWERS = [{ answer: "right", label: "Right" }, { answer: "false_alarm", label: "False alarm" },
   { answer: "allow", label: "Allow 1 h", for: "1h" }, { answer: "stop", label: "Stop 1 h", for: "1h" }];
 // Only loops of sessions are answered, and nobody is stopped where nobody is bound.
-function answersTo({ action, session_id, mode, reason }) {
-  if (!latest || !latest.may_act || action === "unblock" || !session_id || ["stop", "release"].includes(reason && reason.code)) return [];
+function answersTo({ action, session_id, scope, mode, reason }) {
+  if (!latest || !latest.may_act || action === "unblock" || !session_id || (scope && scope.by)) return [];
   return ANSWERS.filter(({ answer }) => (answer !== "stop" || mode === "live") && (answer !== "false_alarm" || !reason || reason.code !== "budget"));
 }
 function withAnswers(command, item) {

@@ -89,16 +89,16 @@ function list(id, rows, render) {
 const stands = dated => Date.parse(dated.expires_at) > Date.now() + aheadMs;
 // A block outweighs what was said since.
 function gravest(verdicts) { return verdicts.findLast(verdict => verdict.action === "block") || verdicts[verdicts.length - 1]; }
-// Swarms, groups and calls of the fleet, one row each: what is in force, and of what binds nobody what was said last. What agents do the process says.
+// What is in force beyond one agent, one row each, and of what binds nobody what was said last. What agents do the process says.
+const isOfMany = ({ kind, by }) => kind !== "session" || (by && by !== "stop");
 function looping(now) {
   const subjects = new Map();
   const add = (of, verdicts, until) => {
-    const key = JSON.stringify([of.tenant, of.swarm_id, of.agent_id, of.fingerprint, of.group]);
+    const key = JSON.stringify([of.kind, of.tenant, of.session_id, of.swarm_id, of.name, of.by, of.fingerprint]);
     if (subjects.has(key)) return;
     subjects.set(key, { of, verdict: gravest(verdicts), loops: new Set(verdicts.map(verdict => verdict.episode)).size, until });
   };
-  const isOfMany = row => !row.subject.session_id && row.subject.kind !== "stop";
-  for (const row of (now.active || []).filter(row => isOfMany(row) && stands(row))) add(row.subject, row.active, row.expires_at);
+  for (const row of (now.active || []).filter(row => isOfMany(row.subject) && row.subject.by !== "stop" && stands(row))) add(row.subject, row.active, row.expires_at);
   // Where the store has said what is in force, a live command adds nothing: it may have been taken back.
   const others = [...newest.values()].filter(command => stands(command) && (!now.active || command.mode !== "live"));
   for (const [subject, commands] of Map.groupBy(others, command => JSON.stringify(subjectOf(command)))) {
@@ -108,14 +108,13 @@ function looping(now) {
   return [...subjects.values()].sort((a, b) => b.verdict.issued_at < a.verdict.issued_at ? -1 : 1);
 }
 function subjectOf(command) {
-  const { session_id, swarm_id, tenant, scope } = command;
-  if (session_id) return { session_id, tenant, agent_id: scope && scope.agent_id };
-  if (!swarm_id && scope && !scope.fingerprint) return { stopped: scope.agent_id || (scope.group && scope.group.name) || tenant || scope.kind, tenant };
-  return { swarm_id, tenant, fingerprint: scope && scope.fingerprint };
+  const { session_id, swarm_id, tenant, scope: { kind, name, by, agent_id, fingerprint } = {} } = command;
+  return { kind, tenant, session_id, swarm_id, name, by, agent_id, fingerprint };
 }
 // Whom operators stop, as a request names them; whoever may act can let them go on.
-const target = ({ scope, session_id, agent_id, group, root_id = group && group.name, swarm_id, tenant }) =>
-  Object.fromEntries(Object.entries({ scope, session_id, agent_id, root_id, swarm_id, tenant }).filter(([, name]) => name));
+const FIELDS = { agent: "agent_id", tree: "root_id" };
+const target = ({ kind, scope = kind, name, session_id, agent_id, root_id, swarm_id, tenant }) =>
+  Object.fromEntries(Object.entries({ scope, session_id, agent_id, root_id, swarm_id, tenant, ...(name && { [FIELDS[scope]]: name }) }).filter(([, name]) => name));
 function whom(subject) {
   const { scope, tenant, ...names } = target(subject);
   if (scope === "all") return "everybody";
@@ -145,7 +144,7 @@ function stopRow({ subject, active: [stop], expires_at }) {
     make("q", null, stop.reason)));
 }
 function showStops() {
-  const rows = (latest.active || []).filter(row => row.subject.kind === "stop" && stands(row));
+  const rows = (latest.active || []).filter(row => row.subject.by === "stop" && stands(row));
   $("stops-card").hidden = !rows.length && $("stops-problem").hidden;
   list("stops", rows.length ? rows : ["Nobody is stopped."], stopRow);
 }
@@ -169,7 +168,7 @@ function row(of, isShadow, ...children) {
 }
 function nameOf(of) {
   const agent = of.agent_id && of.agent_id !== "main" ? " / " + of.agent_id : "";
-  return make("code", null, (of.session_id || of.swarm_id || of.stopped || (of.group && (of.group.name || of.group.kind)) || "fleet") + agent);
+  return make("code", null, (of.session_id || of.swarm_id || of.name || of.tenant || (of.kind === "all" ? "everybody" : "fleet")) + agent);
 }
 function agentRow(agent) {
   const { state, code, loops_since, cost_micro_usd } = agent;
@@ -205,7 +204,7 @@ function commandRow(command) {
 function note(command) {
   const loop = command.episode || command.id;
   newest.delete(loop);
-  if (command.action !== "unblock" && !command.session_id) newest.set(loop, command);
+  if (command.action !== "unblock" && isOfMany(command.scope || {})) newest.set(loop, command);
   if (newest.size > LOOPS_MAX) newest.delete(newest.keys().next().value);
   heard.set(command.id || loop + command.issued_at, command);
   if (heard.size > FEED_MAX) heard.delete(heard.keys().next().value);
