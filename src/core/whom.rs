@@ -80,6 +80,26 @@ impl Kind {
         !matches!(self, Self::Label)
     }
 
+    /// Whether budgets add up by the kind alone: a label has a key beside it, and the windows of a session are those of its own.
+    #[must_use]
+    pub const fn can_add_up(self) -> bool {
+        !matches!(self, Self::Session | Self::Label | Self::All)
+    }
+
+    /// Those of the kind, as a text names them to one of them.
+    #[must_use]
+    pub const fn these(self) -> &'static str {
+        match self {
+            Self::Session => "this session",
+            Self::Agent => "this agent",
+            Self::Tree => "this agent and all that it started",
+            Self::Swarm => "this swarm",
+            Self::Label => "those with this label",
+            Self::Tenant => "this tenant",
+            Self::All => "everybody",
+        }
+    }
+
     /// The kinds by which operators stop, the narrowest first.
     pub fn stopped() -> impl Iterator<Item = Self> + Clone {
         Self::ALL.into_iter().filter(|kind| kind.can_stop())
@@ -114,9 +134,9 @@ impl Whom {
     #[must_use]
     pub fn record_key(&self) -> &str {
         match self.kind {
-            Kind::Session | Kind::Agent | Kind::Tree | Kind::Swarm | Kind::Label => &self.name,
             Kind::Tenant => &self.tenant,
             Kind::All => ALL_KEY,
+            _ => &self.name,
         }
     }
 }

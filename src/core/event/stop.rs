@@ -42,6 +42,7 @@ fn stopped(word: &str) -> Option<Kind> {
 }
 
 /// What every event has, of one that may be about no session: the key of its records.
+#[expect(clippy::match_wildcard_for_single_variants, reason = "operators stop by no other kind, however many there are")]
 pub(super) fn session_id<'a>(
     scope: Kind,
     session_id: Option<Cow<'a, str>>,
@@ -54,11 +55,12 @@ pub(super) fn session_id<'a>(
         Kind::Agent => field::required(agent.id.clone(), "agent"),
         Kind::Tree => field::required(agent.root_id.clone(), "agent/root_id"),
         Kind::Swarm => field::required(swarm_id.cloned(), "swarm_id"),
-        Kind::Label => Err(Rejected::at(Reason::BadValue, "scope")),
         Kind::Tenant => field::required(tenant.cloned(), "tenant"),
         // Whoever names a tenant means less than all.
         Kind::All if tenant.is_some() => Err(Rejected::at(Reason::BadValue, "tenant")),
         Kind::All => Ok(Cow::Borrowed(ALL_KEY)),
+        // Operators stop by no other kind.
+        _ => Err(Rejected::at(Reason::BadValue, "scope")),
     }
 }
 

@@ -20,9 +20,6 @@ const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 /// The first Monday of Unix time.
 const MONDAY_MS: i64 = 4 * DAY_MS;
 
-/// Kinds that a budget has by their word alone.
-const KINDS: [Kind; 4] = [Kind::Agent, Kind::Tree, Kind::Swarm, Kind::Tenant];
-
 /// How long a window is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Per {
@@ -383,7 +380,7 @@ impl Budgets {
 /// By what a budget tells agents apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetScope {
-    /// Agent, tree, swarm, tenant or label.
+    /// One by which budgets add up, or the label.
     kind: Kind,
     /// Key of the label, where that is the kind; else empty.
     label: String,
@@ -401,12 +398,13 @@ kinds! {
 }
 
 fn scopes() -> String {
-    format!("agent, tree, swarm, tenant, label:KEY with a key of 1 to {LABEL_KEY_CHARS_MAX} characters and no =")
+    let kinds: Vec<&str> = Kind::ALL.into_iter().filter(|kind| kind.can_add_up()).map(Kind::as_str).collect();
+    format!("{}, label:KEY with a key of 1 to {LABEL_KEY_CHARS_MAX} characters and no =", kinds.join(", "))
 }
 
 fn scope(key: &mut Key<'_>) -> BudgetScope {
     let text = key.text();
-    if let Some(kind) = Kind::from_name(text).filter(|kind| KINDS.contains(kind)) {
+    if let Some(kind) = Kind::from_name(text).filter(|kind| kind.can_add_up()) {
         return BudgetScope { kind, label: String::new() };
     }
     let is_key = |label: &&str| !label.is_empty() && label.chars().count() <= LABEL_KEY_CHARS_MAX && !label.contains('=');

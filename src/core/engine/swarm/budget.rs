@@ -13,7 +13,7 @@ use crate::engine::swarm::sums::{SwarmReport, UsedWindow};
 use crate::event::EventTime;
 use crate::limits::{SESSION_BUDGET_MS, TOOL_NAME_CHARS_SHOWN};
 use crate::policy::{Budget, BudgetStep, Mode, Per, Quantity, Reached};
-use crate::whom::{Kind, Whom};
+use crate::whom::Whom;
 
 /// The budget of a counter, under the policy in force.
 pub(super) struct BudgetRule<'a> {
@@ -161,15 +161,7 @@ impl<'a> BudgetRule<'a> {
     /// The numbers, whose they are and what to do. It names no label's value and no agent.
     fn text(&self, step: &Crossed<'_>) -> CommandText {
         let Reached { quantity, used, limit } = step.reached;
-        let whose = match self.whom.kind {
-            Kind::Agent => "this agent",
-            Kind::Session => "this session",
-            Kind::Swarm => "this swarm",
-            Kind::Tenant => "this tenant",
-            Kind::Label => "those with this label",
-            Kind::Tree => "this agent and all that it started",
-            Kind::All => "everybody",
-        };
+        let whose = self.whom.kind.these();
         let name = safe(self.name, TOOL_NAME_CHARS_SHOWN);
         let (used, limit) = (shown(quantity, used), shown(quantity, limit));
         let per = match self.per {
