@@ -5,6 +5,8 @@
 
 pub mod limits;
 
+pub mod shares;
+
 pub mod whom;
 
 pub mod event;

@@ -22,6 +22,7 @@ const fn layer(module: &'static str, crates: &'static [&'static str]) -> Layer {
 /// Modules of the core in order: each imports only from those above it.
 const TABLE: &[Layer] = &[
     layer("limits", &[]),
+    layer("shares", &[]),
     layer("whom", &[]),
     layer("event", &["serde", "serde_json", "simdutf8"]),
     layer("identity", &["sha2", "regex", "smallvec", "zerocopy"]),

@@ -1,10 +1,9 @@
 //! How many counters a swarm task has, which of them was unseen longest, and whose they are: the bound of its state, and each tenant's
 //! share of it.
 
-use std::collections::BTreeMap;
-
 use loopwarden_core::engine::SEPARATOR;
 use loopwarden_core::event::{EventTime, TaskId};
+use loopwarden_core::shares::Shares;
 use loopwarden_state::swarm::CounterKind;
 use loopwarden_state::{Change, KeyFamily, StateStore, StoreError, swarm};
 
@@ -30,39 +29,27 @@ fn tenant_of(subject: &[u8]) -> &[u8] {
 
 /// Counters of each tenant. Read from the order when there are too many counters for the first time, and kept from then on.
 #[derive(Debug, Default)]
-struct Shares {
-    counts: BTreeMap<Vec<u8>, u64>,
+struct Tenants {
+    shares: Shares<Vec<u8>>,
     /// Since the last commit: a tenant, and whether it got a counter or lost one.
     changes: Vec<(Vec<u8>, bool)>,
 }
 
-impl Shares {
+impl Tenants {
     fn note(&mut self, tenant: &[u8], is_more: bool) {
         self.count(tenant, is_more);
         self.changes.push((tenant.to_vec(), is_more));
     }
 
     fn count(&mut self, tenant: &[u8], is_more: bool) {
-        if is_more {
-            *self.counts.entry(tenant.to_vec()).or_default() += 1;
-        } else if let Some(count) = self.counts.get_mut(tenant) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.counts.remove(tenant);
-            }
-        }
+        let tenant = tenant.to_vec();
+        if is_more { self.shares.take(&tenant, 1) } else { self.shares.give_back(&tenant, 1) }
     }
 
     fn rewind(&mut self) {
         for (tenant, is_more) in std::mem::take(&mut self.changes).into_iter().rev() {
             self.count(&tenant, !is_more);
         }
-    }
-
-    /// Whether a tenant has more than its part of so many: as many as each other one may have.
-    fn is_over(&self, tenant: &[u8], keys_max: u64) -> bool {
-        let count = self.counts.get(tenant).copied().unwrap_or_default();
-        u128::from(count) * self.counts.len() as u128 > u128::from(keys_max)
     }
 }
 
@@ -73,7 +60,7 @@ pub(crate) struct Seen {
     /// How many of each kind, under the empty key.
     counts: Held<[u64; CounterKind::COUNT]>,
     /// By kind; `None` = not needed yet.
-    shares: [Option<Shares>; CounterKind::COUNT],
+    tenants: [Option<Tenants>; CounterKind::COUNT],
     /// Something of the task's swarm state changed since the last commit.
     is_touched: bool,
 }
@@ -87,7 +74,7 @@ impl Seen {
                 SortedKeys::new(KeyFamily::SwarmSeen, &[CounterKind::Budget as u8]),
             ],
             counts: Held::new(),
-            shares: [None, None, None],
+            tenants: [None, None, None],
             is_touched: false,
         }
     }
@@ -169,23 +156,20 @@ impl Seen {
         store: &dyn StateStore,
         task: TaskId,
     ) -> Result<bool, StoreError> {
-        if self.shares.get(kind as usize).is_some_and(Option::is_none) {
-            let mut shares = Shares::default();
-            self.order(kind).each(store, task, |key| shares.count(tenant_of(swarm::seen_subject(key)), true))?;
-            if let Some(slot) = self.shares.get_mut(kind as usize) {
-                *slot = Some(shares);
+        if self.tenants.get(kind as usize).is_some_and(Option::is_none) {
+            let mut tenants = Tenants::default();
+            self.order(kind).each(store, task, |key| tenants.count(tenant_of(swarm::seen_subject(key)), true))?;
+            if let Some(slot) = self.tenants.get_mut(kind as usize) {
+                *slot = Some(tenants);
             }
         }
-        Ok(self
-            .shares
-            .get(kind as usize)
-            .and_then(Option::as_ref)
-            .is_some_and(|shares| shares.is_over(tenant_of(subject), keys_max)))
+        let tenants = self.tenants.get(kind as usize).and_then(Option::as_ref);
+        Ok(tenants.is_some_and(|tenants| tenants.shares.is_over(&tenant_of(subject).to_vec(), keys_max as usize)))
     }
 
     fn note_share(&mut self, kind: CounterKind, subject: &[u8], is_more: bool) {
-        if let Some(Some(shares)) = self.shares.get_mut(kind as usize) {
-            shares.note(tenant_of(subject), is_more);
+        if let Some(Some(tenants)) = self.tenants.get_mut(kind as usize) {
+            tenants.note(tenant_of(subject), is_more);
         }
     }
 
@@ -215,13 +199,13 @@ impl Uncommitted for Seen {
     fn committed(&mut self) {
         self.counts.committed();
         self.is_touched = false;
-        self.shares.iter_mut().flatten().for_each(|shares| shares.changes.clear());
+        self.tenants.iter_mut().flatten().for_each(|tenants| tenants.changes.clear());
     }
 
     fn rewind(&mut self) {
-        let mut shares = std::mem::take(&mut self.shares);
-        shares.iter_mut().flatten().for_each(Shares::rewind);
-        *self = Self { shares, ..Self::new() };
+        let mut tenants = std::mem::take(&mut self.tenants);
+        tenants.iter_mut().flatten().for_each(Tenants::rewind);
+        *self = Self { tenants, ..Self::new() };
     }
 }
 

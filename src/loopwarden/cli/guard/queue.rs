@@ -1,10 +1,11 @@
 //! Events of many agents that wait to be sent, in the order in which they came. The room is shared: a tenant may have half of what the
 //! others leave, and a session half of what the others leave of that.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use loopwarden_core::shares::Shares;
 use loopwarden_guard::Record;
 
 /// Events that wait.
@@ -17,58 +18,68 @@ const EVENT_BYTES: usize = 64;
 /// An event on one line, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Waiting {
-    tenant: String,
-    session_id: String,
+    /// Tenant and session.
+    whose: (String, String),
     pub(super) line: String,
 }
 
 impl Waiting {
-    const fn size(&self) -> Size {
-        Size { events: 1, bytes: self.line.len() + EVENT_BYTES }
+    const fn bytes(&self) -> usize {
+        self.line.len() + EVENT_BYTES
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Size {
-    events: usize,
-    bytes: usize,
+/// The room of one measure. Events that are being sent still take theirs.
+#[derive(Debug)]
+struct Allotment {
+    max: usize,
+    tenants: Shares<String>,
+    /// By tenant and session.
+    sessions: Shares<(String, String)>,
 }
 
-impl Size {
-    const MAX: Self = Self { events: EVENTS_MAX, bytes: BYTES_MAX };
-
-    const fn plus(self, other: Self) -> Self {
-        Self { events: self.events + other.events, bytes: self.bytes + other.bytes }
+impl Allotment {
+    fn of(max: usize) -> Self {
+        Self { max, tenants: Shares::default(), sessions: Shares::default() }
     }
 
-    const fn minus(self, other: Self) -> Self {
-        Self { events: self.events.saturating_sub(other.events), bytes: self.bytes.saturating_sub(other.bytes) }
+    fn has(&self, whose: &(String, String), amount: usize) -> bool {
+        let (tenant, session) = (self.tenants.of(&whose.0), self.sessions.of(whose));
+        let of_tenant = self.tenants.left_to(&whose.0, self.max) / 2;
+        let of_session = of_tenant.saturating_sub(tenant - session) / 2;
+        tenant + amount <= of_tenant && session + amount <= of_session
     }
 
-    const fn half(self) -> Self {
-        Self { events: self.events / 2, bytes: self.bytes / 2 }
+    fn take(&mut self, whose: &(String, String), amount: usize) {
+        self.tenants.take(&whose.0, amount);
+        self.sessions.take(whose, amount);
     }
 
-    const fn fits(self, room: Self) -> bool {
-        self.events <= room.events && self.bytes <= room.bytes
+    fn give_back(&mut self, whose: &(String, String), amount: usize) {
+        self.tenants.give_back(&whose.0, amount);
+        self.sessions.give_back(whose, amount);
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     waiting: VecDeque<Waiting>,
-    /// Of all, those that are being sent among them.
-    all: Size,
-    tenants: BTreeMap<String, Size>,
-    /// By tenant and session.
-    sessions: BTreeMap<(String, String), Size>,
+    events: Allotment,
+    bytes: Allotment,
 }
 
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Queue {
     inner: Mutex<Inner>,
     arrived: Condvar,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        let inner = Inner { waiting: VecDeque::new(), events: Allotment::of(EVENTS_MAX), bytes: Allotment::of(BYTES_MAX) };
+        Self { inner: Mutex::new(inner), arrived: Condvar::new() }
+    }
 }
 
 impl Queue {
@@ -78,10 +89,13 @@ impl Queue {
 
     /// Takes an event of a tenant; false: its share is used up.
     pub(super) fn push(&self, tenant: String, record: &Record) -> bool {
-        let event = Waiting { tenant, session_id: record.session_id.clone(), line: one_line(&record.event) };
+        let event = Waiting { whose: (tenant, record.session_id.clone()), line: one_line(&record.event) };
+        let bytes = event.bytes();
         let mut inner = self.inner();
-        let is_taken = inner.take(&event);
+        let is_taken = inner.events.has(&event.whose, 1) && inner.bytes.has(&event.whose, bytes);
         if is_taken {
+            inner.events.take(&event.whose, 1);
+            inner.bytes.take(&event.whose, bytes);
             inner.waiting.push_back(event);
             self.arrived.notify_one();
         }
@@ -99,43 +113,8 @@ impl Queue {
     pub(super) fn done(&self, events: &[Waiting]) {
         let mut inner = self.inner();
         for event in events {
-            inner.give_back(event);
-        }
-    }
-}
-
-impl Inner {
-    fn take(&mut self, event: &Waiting) -> bool {
-        let of_session = (event.tenant.clone(), event.session_id.clone());
-        let tenant = self.tenants.get(&event.tenant).copied().unwrap_or_default();
-        let session = self.sessions.get(&of_session).copied().unwrap_or_default();
-        let of_tenant = Size::MAX.minus(self.all.minus(tenant)).half();
-        let share = of_tenant.minus(tenant.minus(session)).half();
-        let size = event.size();
-        if !tenant.plus(size).fits(of_tenant) || !session.plus(size).fits(share) {
-            return false;
-        }
-        self.all = self.all.plus(size);
-        self.tenants.insert(event.tenant.clone(), tenant.plus(size));
-        self.sessions.insert(of_session, session.plus(size));
-        true
-    }
-
-    fn give_back(&mut self, event: &Waiting) {
-        let size = event.size();
-        self.all = self.all.minus(size);
-        let left = |held: Option<&mut Size>| {
-            held.map(|held| {
-                *held = held.minus(size);
-                *held
-            })
-        };
-        if left(self.tenants.get_mut(&event.tenant)) == Some(Size::default()) {
-            self.tenants.remove(&event.tenant);
-        }
-        let of_session = (event.tenant.clone(), event.session_id.clone());
-        if left(self.sessions.get_mut(&of_session)) == Some(Size::default()) {
-            self.sessions.remove(&of_session);
+            inner.events.give_back(&event.whose, 1);
+            inner.bytes.give_back(&event.whose, event.bytes());
         }
     }
 }
@@ -194,6 +173,8 @@ mod tests {
         assert!(push(&queue, "a", "s", "{}"));
         queue.done(&[queue.next(Duration::ZERO).unwrap()]);
         let inner = queue.inner();
-        assert!(inner.tenants.is_empty() && inner.sessions.is_empty() && inner.all == Size::default());
+        for room in [&inner.events, &inner.bytes] {
+            assert!(room.tenants.by_most().next().is_none() && room.sessions.by_most().next().is_none());
+        }
     }
 }

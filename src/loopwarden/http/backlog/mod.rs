@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
 
 use loopwarden_core::event::{Stage, TaskId, json, partition_of};
+use loopwarden_core::shares::Shares;
 use loopwarden_log::embedded::{Committed, EmbeddedBroker};
 use loopwarden_log::{LogError, clock::Stopwatch};
 use tokio::{sync::watch, time::timeout};
@@ -68,9 +69,7 @@ struct Inner {
     sessions: Vec<Queue>,
     sums: Vec<Queue>,
     /// What each sender has waiting; who has nothing is not here.
-    senders: BTreeMap<Arc<str>, usize>,
-    /// Of all senders, and of nobody.
-    waiting: usize,
+    senders: Shares<Arc<str>>,
     pace: Pace,
     /// Who sent last, and who was the last other one before; each with when.
     latest: [(Option<Arc<str>>, u64); 2],
@@ -325,10 +324,12 @@ impl Inner {
             let ms_max = if is_alone { ALONE_MS.max(limits.share_ms_max) } else { limits.share_ms_max };
             let room = self.pace.within(ms_max);
             for (name, events) in senders {
-                let held = self.senders.get(name).copied().unwrap_or(0);
-                let share = room.saturating_sub(self.waiting - held.min(self.waiting)) / if is_alone { 1 } else { 2 };
+                let held = self.senders.of(name);
+                let share = self.senders.left_to(name, room) / if is_alone { 1 } else { 2 };
                 let fits = held + events <= share && (held == 0 || oldest_ms <= ms_max / 2 || oldest_ms > COUNTS_MS);
-                let is_small = held + events <= ALWAYS && self.waiting_beside_most() < 2 * room.max(ALWAYS);
+                // Where lanes become slower than they were, one that floods has more waiting than there is room for, and that is not to keep
+                // others out.
+                let is_small = held + events <= ALWAYS && self.senders.beside_most() < 2 * room.max(ALWAYS);
                 let is_first = is_alone && held == 0;
                 if !(fits || is_small || is_first) {
                     self.pace.is_short();
@@ -340,17 +341,10 @@ impl Inner {
             return Err(Full::Share(ALWAYS));
         }
         for (name, events) in senders {
-            *self.senders.entry(Arc::clone(name)).or_default() += events;
-            self.waiting += events;
+            self.senders.take(name, *events);
             self.sent(name, now_ms);
         }
         Ok(())
-    }
-
-    /// What waits beside that of the sender who has most waiting. Where lanes become slower than they were, one that floods has more waiting
-    /// than there is room for, and that is not to keep others out.
-    fn waiting_beside_most(&self) -> usize {
-        self.waiting.saturating_sub(self.senders.values().copied().max().unwrap_or_default())
     }
 
     /// Whether nobody but this sender has sent anything for a while.
@@ -391,13 +385,8 @@ impl Inner {
 
     /// Gives back the room of so many events.
     fn release(&mut self, sender: Option<&Arc<str>>, events: usize) {
-        self.waiting = self.waiting.saturating_sub(events);
-        let Some(sender) = sender else { return };
-        if let Some(waiting) = self.senders.get_mut(sender) {
-            *waiting = waiting.saturating_sub(events);
-            if *waiting == 0 {
-                self.senders.remove(sender);
-            }
+        if let Some(sender) = sender {
+            self.senders.give_back(sender, events);
         }
     }
 }
@@ -463,7 +452,7 @@ impl Appended {
         let has_room = || {
             let inner = backlog.inner();
             let half = inner.pace.within(backlog.limits.share_ms_max) / 4;
-            senders.iter().all(|(name, _)| inner.senders.get(name).is_none_or(|waiting| *waiting <= half.max(ALWAYS)))
+            senders.iter().all(|(name, _)| inner.senders.of(name) <= half.max(ALWAYS))
         };
         let wait = async {
             while !has_room() {

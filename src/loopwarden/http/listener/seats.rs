@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{collections::BTreeMap, pin::Pin, task::Context};
 
-use loopwarden_core::limits;
+use loopwarden_core::{limits, shares::Shares};
 use tokio::sync::oneshot;
 
 use crate::{descriptors, http::listener::phase::Phase};
@@ -27,7 +27,7 @@ struct Taken {
     next: u64,
     /// By their numbers: older ones first.
     seats: BTreeMap<u64, Held>,
-    by_peer: BTreeMap<IpAddr, usize>,
+    by_peer: Shares<IpAddr>,
 }
 
 /// A place, as those see it who look for one.
@@ -39,18 +39,9 @@ struct Held {
 }
 
 impl Taken {
-    fn of(&self, peer: IpAddr) -> usize {
-        self.by_peer.get(&peer).copied().unwrap_or_default()
-    }
-
     fn remove(&mut self, number: u64) -> Option<Held> {
         let held = self.seats.remove(&number)?;
-        let left = self.of(held.peer).saturating_sub(1);
-        if left == 0 {
-            self.by_peer.remove(&held.peer);
-        } else {
-            self.by_peer.insert(held.peer, left);
-        }
+        self.by_peer.give_back(&held.peer, 1);
         Some(held)
     }
 
@@ -99,21 +90,19 @@ impl Seats {
     pub(crate) fn take(self: &Arc<Self>, ip: IpAddr, phase: &Arc<Phase>) -> Option<Seat> {
         let peer = payer(ip);
         let mut taken = self.taken();
-        if taken.of(peer) >= self.share && !taken.cut_one(peer) {
+        if taken.by_peer.of(&peer) >= self.share && !taken.cut_one(peer) {
             return None;
         }
         if taken.seats.len() >= self.all {
-            // Whoever has the most first.
-            let mut peers: Vec<(usize, IpAddr)> = taken.by_peer.iter().map(|(peer, count)| (*count, *peer)).collect();
-            peers.sort_unstable_by(|one, other| other.cmp(one));
-            if !peers.into_iter().any(|(_, peer)| taken.cut_one(peer)) {
+            let peers: Vec<IpAddr> = taken.by_peer.by_most().copied().collect();
+            if !peers.into_iter().any(|peer| taken.cut_one(peer)) {
                 return None;
             }
         }
         let number = taken.next;
         taken.next += 1;
         let (cut, is_cut) = oneshot::channel();
-        *taken.by_peer.entry(peer).or_default() += 1;
+        taken.by_peer.take(&peer, 1);
         taken.seats.insert(number, Held { peer, phase: Arc::clone(phase), cut });
         Some(Seat { number, peer, seats: Arc::clone(self), is_cut: Some(is_cut) })
     }
@@ -161,7 +150,7 @@ impl Room {
     /// Whether others, or others of this peer, may soon find no place.
     pub(crate) fn is_crowded(&self) -> bool {
         let taken = self.seats.taken();
-        taken.seats.len() > self.seats.share || taken.of(self.peer) >= self.seats.share
+        taken.seats.len() > self.seats.share || taken.by_peer.of(&self.peer) >= self.seats.share
     }
 }
 
@@ -211,7 +200,7 @@ mod tests {
         assert!(take(&seats, ONE).1.is_none(), "both are being answered");
         assert!(take(&seats, OTHER).1.is_some());
         drop((first, kept));
-        assert!(seats.taken().of(ONE) == 0 && take(&seats, ONE).1.is_some());
+        assert!(seats.taken().by_peer.of(&ONE) == 0 && take(&seats, ONE).1.is_some());
     }
 
     #[test]
