@@ -1,6 +1,6 @@
-//! Three failures in a row, and for five seconds nobody is asked. What is wrong is said once a minute.
+//! Three failures in a row, and for five seconds nobody is asked. What is wrong is reported once a minute.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Failures in a row that open it.
 const FAILURES_MAX: u32 = 3;
@@ -8,6 +8,21 @@ const FAILURES_MAX: u32 = 3;
 const OPEN: Duration = Duration::from_secs(5);
 /// Between two warnings.
 const QUIET: Duration = Duration::from_secs(60);
+
+/// Time since its making, monotonic: the clock of the other crates comes with RocksDB.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place of this crate that reads a clock")]
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+}
 
 /// The circuit breaker. Times are since the start of the process.
 #[derive(Debug, Default)]

@@ -9,8 +9,8 @@ use loopwarden_ask::{GuardEndpoint, Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::circuit::{Circuit, Clock};
 use crate::events::{Call, name};
-use crate::{circuit::Circuit, clock::Clock};
 
 /// Longest text for a model; a longer one is cut. Characters.
 const MESSAGE_CHARS_MAX: usize = 4_096;

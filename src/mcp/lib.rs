@@ -10,7 +10,6 @@
 
 mod calls;
 mod circuit;
-mod clock;
 mod content;
 mod desk;
 mod events;

@@ -43,7 +43,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("unsafe_code", &["src/kafka/client/native.rs"]),
     ("tokio", &["src/lane/thread/supervise.rs", "src/loopwarden/http", "src/loopwarden/signals.rs", "src/mcp_http"]),
     // The other clock comes with RocksDB.
-    ("Instant", &["src/log/clock.rs", "src/mcp/clock.rs"]),
+    ("Instant", &["src/log/clock.rs", "src/mcp/circuit.rs"]),
     ("SystemTime", &["src/log/clock.rs"]),
     ("UNIX_EPOCH", &["src/log/clock.rs"]),
 ];

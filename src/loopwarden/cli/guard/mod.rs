@@ -1,6 +1,5 @@
 //! `guard`: answers the checks of agents on this host, and lets every call run where it knows of no verdict.
 
-mod fate;
 mod kafka;
 mod queue;
 mod upstream;

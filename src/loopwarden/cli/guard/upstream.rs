@@ -10,9 +10,8 @@ use loopwarden_settings::{Diagnostic, read_secret};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::cli::guard::fate::{Fate, fate};
 use crate::cli::guard::queue::{Queue, Waiting};
-use crate::cli::guard::works::{Deliveries, Works};
+use crate::cli::guard::works::{Deliveries, Fate, Works, fate};
 use crate::cli::shared::ask::{Answer, RunningProcess};
 use crate::{cli::shared::ask, exit_code, failure::Failure, http::check::Desk, http::tenant_of};
 
