@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{staleness::Trust, wire::answer::Placement, wire::capabilities::Capabilities, wire::verdict::Verdict};
+use crate::{
+    staleness::Trust, table::place::Class, wire::answer::Placement, wire::capabilities::Capabilities, wire::verdict::Verdict,
+};
 
 /// What a caller gets of a nudge that can only refuse calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,19 +33,18 @@ pub enum Phase {
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
     pub(crate) verdict: Arc<Verdict>,
+    /// What it is about. A stop holds until its end, however old the news is, and over all that detectors have placed; what comes from the
+    /// history of many is due at a call that it binds, and at no other.
+    pub(crate) class: Class,
     /// It binds the call of the event.
     pub(crate) matches: bool,
     /// A nudge that may be handed out now.
     pub(crate) is_due: bool,
-    /// It comes from the history of others: it is due at a call that it binds, and at no other.
-    pub(crate) is_of_others: bool,
-    /// An operator placed it: it holds until its end, however old the news is, and over all that detectors have placed.
-    pub(crate) is_of_operator: bool,
 }
 
 impl Candidate {
     fn holds(&self, trust: Trust) -> bool {
-        trust != Trust::Gone || self.is_of_operator
+        trust != Trust::Gone || self.class == Class::Stop
     }
 }
 
@@ -96,7 +97,7 @@ pub(crate) fn decide<'a>(question: &Question<'a>) -> Outcome<'a> {
         Phase::Before => before(question),
         Phase::After => after(question),
         Phase::Turn if question.can.context_before || question.can.context_after => {
-            strongest(question, |nudge| !nudge.is_of_others)
+            strongest(question, |nudge| !nudge.class.is_of_many())
                 .map_or(Outcome::Nothing, |nudge| Outcome::Nudge { nudge: &nudge.verdict, placement: Placement::NextTurn })
         }
         Phase::Turn | Phase::Other => Outcome::Nothing,
@@ -119,7 +120,7 @@ fn before<'a>(question: &Question<'a>) -> Outcome<'a> {
             .map_or(Outcome::Nothing, |nudge| Outcome::Nudge { nudge: &nudge.verdict, placement: Placement::Before });
     }
     if can.speaks_after() {
-        let nudges: Vec<_> = due(question).filter(|nudge| nudge.is_of_others).map(|nudge| &nudge.verdict).collect();
+        let nudges: Vec<_> = due(question).filter(|nudge| nudge.class.is_of_many()).map(|nudge| &nudge.verdict).collect();
         return if nudges.is_empty() { Outcome::Nothing } else { Outcome::Hold { nudges } };
     }
     if can.deny && question.without_channel == WithoutChannel::DenyOnce {
@@ -130,7 +131,7 @@ fn before<'a>(question: &Question<'a>) -> Outcome<'a> {
 }
 
 fn after<'a>(question: &Question<'a>) -> Outcome<'a> {
-    let stops = |held: &&Candidate| held.verdict.stops() && !held.is_of_others && held.holds(question.trust);
+    let stops = |held: &&Candidate| held.verdict.stops() && !held.class.is_of_many() && held.holds(question.trust);
     if question.can.stop
         && let Some(block) = question.candidates.iter().filter(stops).max_by_key(|held| rank(held))
     {
@@ -154,7 +155,7 @@ fn strongest<'a>(question: &Question<'a>, is_meant: impl Fn(&Candidate) -> bool)
 
 /// That of an operator first, then the firmer one, then the later one, then any, but always the same.
 fn rank(held: &Candidate) -> (bool, u8, i64, &str) {
-    (held.is_of_operator, held.verdict.level, held.verdict.issued_at.0, &held.verdict.command_id)
+    (held.class == Class::Stop, held.verdict.level, held.verdict.issued_at.0, &held.verdict.command_id)
 }
 
 #[cfg(test)]
@@ -169,7 +170,7 @@ mod tests {
             command["advice"] = "stop".into();
         }
         let verdict = read_command(command.to_string().as_bytes()).unwrap().verdict.unwrap();
-        Candidate { verdict: Arc::new(verdict), matches: true, is_due: true, is_of_others: false, is_of_operator: false }
+        Candidate { verdict: Arc::new(verdict), class: Class::Own, matches: true, is_due: true }
     }
 
     /// What is decided, in a word, and about which command.
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(decided(Phase::Turn, Capabilities::DENY, Trust::Fresh, &held), "nothing");
         let had_already = [Candidate { is_due: false, ..candidate("n", "nudge", 1) }];
         assert_eq!(decided(Phase::Before, Capabilities::ALL, Trust::Fresh, &had_already), "nothing");
-        let of_others = [Candidate { is_of_others: true, ..candidate("n", "nudge", 1) }];
+        let of_others = [Candidate { class: Class::Shared, ..candidate("n", "nudge", 1) }];
         assert_eq!(decided(Phase::Before, can(&["context_after"]), Trust::Fresh, &of_others), "hold 1");
         assert_eq!(decided(Phase::Turn, can(&["context_after"]), Trust::Fresh, &of_others), "nothing");
     }

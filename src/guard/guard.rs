@@ -28,17 +28,17 @@ use loopwarden_core::identity::{base32, hash_parts};
 use loopwarden_core::native::{EventAgent, NativeEvent};
 use serde_json::json;
 
-use crate::agents::refused_calls::{EndedCall, RefusedCalls};
+use crate::agents::calls::{Calls, ECHO_MS, EndedCall, OPEN_MS_MAX};
 use crate::decide::{Candidate, Outcome, Phase, Question, decide};
 use crate::options::{Options, Record};
 use crate::staleness::{Knowledge, Trust};
 use crate::wire::answer::{Answer, Decision, Dropped, Fail, Freshness, Placement, Reason};
 use crate::wire::check::{BadCheck, Check};
+use crate::wire::message;
 use crate::wire::verdict::{Verdict, read_command, read_row};
-use crate::wire::{message, rewrite};
 use crate::{
-    agents::agent::Agent, agents::deliveries::Deliveries, agents::open_calls::OpenCalls, counts::Counts, table::lru::LruMap,
-    table::matching::Call, table::rows::Rows, table::stops::Stops,
+    agent::Agent, agents::deliveries::Deliveries, counts::Counts, table::lru::LruMap, table::matching::Call, table::place::Class,
+    table::rows::Rows,
 };
 
 /// Between two looks for what can be forgotten. Milliseconds.
@@ -88,10 +88,10 @@ impl Opened {
 pub struct Guard {
     options: Options,
     rows: Rows,
-    stops: Stops,
     deliveries: Deliveries,
-    open_calls: OpenCalls,
-    refused_calls: RefusedCalls,
+    /// Those that came without an id.
+    open_calls: Calls,
+    refused_calls: Calls,
     asking: LruMap<String, ()>,
     counts: Counts,
     swept_ms: i64,
@@ -104,10 +104,9 @@ impl Guard {
         Self {
             options,
             rows: Rows::default(),
-            stops: Stops::default(),
             deliveries: Deliveries::default(),
-            open_calls: OpenCalls::default(),
-            refused_calls: RefusedCalls::default(),
+            open_calls: Calls::remembered_for(OPEN_MS_MAX),
+            refused_calls: Calls::remembered_for(ECHO_MS),
             asking: LruMap::new(ASKING_MAX),
             counts: Counts::default(),
             swept_ms: 0,
@@ -116,23 +115,16 @@ impl Guard {
 
     /// Takes a record of the state topic; no value: the subject has no verdicts any more.
     pub fn row(&mut self, key: &[u8], value: Option<&[u8]>, now: EventTime) {
-        let read = value.map(read_row);
-        let is_taken = match (std::str::from_utf8(key), read) {
-            (Ok(_), Some(None)) | (Err(_), _) => false,
-            (Ok(key), read) if Stops::is_key(key) => {
-                self.stops.row(key, read.flatten(), now);
-                true
-            }
-            (Ok(key), None) => self.rows.row(key, None, now),
-            (Ok(key), Some(Some(row))) => self.rows.row(key, Some(row), now),
-        };
-        self.counts.not_understood += u64::from(!is_taken);
+        match (subject_of(key), value.map(read_row)) {
+            (None, _) | (_, Some(None)) => self.counts.not_understood += 1,
+            (Some(key), row) => self.rows.row(key, row.flatten(), now),
+        }
     }
 
     /// A row of the state topic that was not read: it is missing for whomever it may concern.
     pub fn row_was_not_read(&mut self, key: &[u8]) {
-        if let Ok(key) = std::str::from_utf8(key) {
-            self.rows.was_not_read(key);
+        if let Some(key) = subject_of(key) {
+            self.rows.was_not_read(&key);
         }
     }
 
@@ -147,7 +139,7 @@ impl Guard {
     pub fn found<'a>(&mut self, opened: &mut Opened, rows: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, now: EventTime) {
         let mut found = Rows::default();
         for (key, value) in rows {
-            if let Ok(key) = std::str::from_utf8(key) {
+            if let Some(key) = subject_of(key) {
                 found.row(key, read_row(value), now);
             }
         }
@@ -160,10 +152,6 @@ impl Guard {
     /// Takes a command as it is published.
     pub fn command(&mut self, json: &[u8], now: EventTime) {
         match read_command(json) {
-            Some(command) if matches!(command.subject, SubjectKey::Stop(_)) => {
-                let key = command.subject.row_key();
-                self.stops.command(&key, command, now);
-            }
             Some(command) => self.rows.command(command, now),
             None => self.counts.not_understood += 1,
         }
@@ -172,20 +160,19 @@ impl Guard {
     /// Until when an operator stops a subject, by the key of its row; none where nobody does.
     #[must_use]
     pub fn stopped_until(&self, key: &str, now: EventTime) -> Option<EventTime> {
-        self.stops.until(key, now)
+        self.rows.until(&SubjectKey::of_row_key(key)?, now)
     }
 
     /// Forgets all verdicts: their source begins anew.
     pub fn forget_verdicts(&mut self) {
         self.rows = Rows::default();
-        self.stops = Stops::default();
     }
 
     /// What was counted since the start.
     #[must_use]
     pub fn counts(&self, now: EventTime) -> Counts {
         let asking = self.asking.count_since(now.0.saturating_sub(ASKING_MS)) as u64;
-        Counts { evicted: self.rows.evicted + self.stops.left_out, asking, ..self.counts }
+        Counts { evicted: self.rows.evicted, asking, ..self.counts }
     }
 
     /// Whether verdicts that are known are of now.
@@ -244,7 +231,7 @@ impl Guard {
                 opened.waits = true;
             }
             EventKind::ToolResult(result) | EventKind::Tool(_, result) => {
-                self.close(&mut opened, &text, result, !args.is_absent(), now);
+                self.close(&mut opened, result, !args.is_absent(), now);
             }
             _ => opened.push(text.clone()),
         }
@@ -253,12 +240,12 @@ impl Guard {
 
     /// A call has ended: its id where it came without one, and whether it was refused before. Only a result that repeats the arguments
     /// shows which of the calls of its tool it ends.
-    fn close(&mut self, opened: &mut Opened, text: &str, result: &CallResult<'_>, has_args: bool, now: EventTime) {
+    fn close(&mut self, opened: &mut Opened, result: &CallResult<'_>, has_args: bool, now: EventTime) {
         let agent = &opened.agent.key;
         let tool = opened.call.as_ref().map(|call| call.tool.as_str());
         let identity = opened.call.as_ref().filter(|_| has_args).map(|call| call.key().identity);
         let given = result.call_id.as_deref();
-        if self.refused_calls.take(agent, EndedCall { call_id: given, tool, identity }, now.0) {
+        if self.refused_calls.take_echoed(agent, EndedCall { call_id: given, tool, identity }, now.0) {
             let is_echo = matches!(
                 result.outcome,
                 CallOutcome::Error | CallOutcome::Denied | CallOutcome::Cancelled | CallOutcome::Unknown
@@ -275,8 +262,8 @@ impl Guard {
             _ => None,
         };
         let event = match &made_up {
-            Some(call_id) => rewrite::with(text, &[("call_id", json!(call_id))]),
-            None => text.to_owned(),
+            Some(call_id) => opened.check.event_with(&[("call_id", json!(call_id))]),
+            None => opened.check.event.get().to_owned(),
         };
         opened.push(event);
     }
@@ -308,7 +295,6 @@ impl Guard {
 
     /// The event of a call that waited for its decision: as it came, or as that of a call that was refused.
     fn decided_event(&mut self, opened: &Opened, outcome: &Outcome<'_>, now: EventTime) -> String {
-        let text = opened.check.event.get();
         let agent = &opened.agent.key;
         match (outcome, &opened.call) {
             (Outcome::Refuse { block: verdict, .. } | Outcome::RefuseOnce { nudge: verdict }, Some(call)) => {
@@ -320,11 +306,11 @@ impl Guard {
                     self.open_calls.close(agent, key.tool, Some(key.identity), now.0);
                 }
                 let denied = [("kind", json!("tool")), ("outcome", json!("denied")), ("command_id", json!(verdict.command_id))];
-                rewrite::with(text, &denied)
+                opened.check.event_with(&denied)
             }
             _ => match &opened.call_id {
-                Some(call_id) if !opened.names_call => rewrite::with(text, &[("call_id", json!(call_id))]),
-                _ => text.to_owned(),
+                Some(call_id) if !opened.names_call => opened.check.event_with(&[("call_id", json!(call_id))]),
+                _ => opened.check.event.get().to_owned(),
             },
         }
     }
@@ -332,43 +318,35 @@ impl Guard {
     /// Verdicts in force that an event may have to do with.
     fn candidates(&self, opened: &Opened, now: EventTime) -> Vec<Candidate> {
         let (agent, call) = (&opened.agent, opened.call.as_ref());
-        let is_due = |verdict: &Verdict| self.deliveries.is_open(&agent.key, &verdict.command_id, verdict.issued_at.0);
         let tables = || std::iter::once(&self.rows).chain(&opened.found);
-        let own: Vec<_> = tables().flat_map(|rows| rows.own(agent, now)).collect();
-        let others = call.map(|call| tables().flat_map(|rows| rows.of_others(agent, call, now)).collect::<Vec<_>>());
-        let mut candidates: Vec<Candidate> = own
-            .iter()
-            .map(|verdict| Candidate {
-                matches: call.is_some_and(|call| call.is_in(&verdict.scope)),
-                is_due: is_due(verdict),
-                is_of_others: false,
-                is_of_operator: false,
-                verdict: Arc::clone(verdict),
-            })
-            .collect();
-        candidates.extend(self.stops.binding(agent, now).into_iter().map(|verdict| Candidate {
-            matches: call.is_some(),
-            is_due: false,
-            is_of_others: false,
-            is_of_operator: true,
-            verdict,
-        }));
-        // An agent with a verdict of its own on that tool needs no second one.
+        let mut bound = Vec::new();
+        tables().for_each(|rows| rows.binding(agent, call, now, &mut bound));
+        let held = if opened.phase == Phase::After { self.deliveries.held(&agent.key) } else { Vec::new() };
+        for nudge in held.into_iter().filter(|nudge| nudge.expires_at > now) {
+            let is_known = bound.iter().any(|(_, known)| known.command_id == nudge.command_id);
+            if let Some(class) = tables().find_map(|rows| rows.class_of(agent, &nudge)).filter(|_| !is_known) {
+                bound.push((class, nudge));
+            }
+        }
+        // An agent with a verdict of its own on that tool needs no second one. What binds a group is no advice about a loop: nothing takes
+        // its place.
+        let own: Vec<_> = bound.iter().filter(|(class, _)| *class == Class::Own).map(|(_, own)| Arc::clone(own)).collect();
         let has_own = |verdict: &Verdict| {
             own.iter().any(|own| own.scope.tool.is_none() || verdict.scope.tool.is_none() || own.scope.tool == verdict.scope.tool)
         };
-        let held = if opened.phase == Phase::After { self.deliveries.held(&agent.key) } else { Vec::new() };
-        let is_held = |verdict: &Verdict| tables().any(|rows| rows.holds(agent, verdict));
-        let held = held.into_iter().filter(|verdict| verdict.expires_at > now && is_held(verdict));
-        for verdict in others.into_iter().flatten().chain(held) {
-            let is_known = candidates.iter().any(|known| known.verdict.command_id == verdict.command_id);
-            // What binds a group is no advice about a loop: nothing takes its place.
-            if !is_known && (!verdict.is_of_loop || !has_own(&verdict)) {
-                let is_due = is_due(&verdict);
-                candidates.push(Candidate { verdict, matches: true, is_due, is_of_others: true, is_of_operator: false });
-            }
-        }
-        candidates
+        let is_needed = |class: Class, verdict: &Verdict| class != Class::Shared || !has_own(verdict);
+        bound.retain(|(class, verdict)| is_needed(*class, verdict));
+        let candidate = |(class, verdict): (Class, Arc<Verdict>)| Candidate {
+            matches: match class {
+                Class::Own => call.is_some_and(|call| call.is_in(&verdict.scope)),
+                Class::Stop => call.is_some(),
+                Class::Shared | Class::Group => true,
+            },
+            is_due: self.deliveries.is_open(&agent.key, &verdict.command_id, verdict.issued_at.0),
+            class,
+            verdict,
+        };
+        bound.into_iter().map(candidate).collect()
     }
 
     fn answer(&mut self, opened: &Opened, outcome: &Outcome<'_>, state: Freshness, now: EventTime) -> Answer {
@@ -420,12 +398,16 @@ impl Guard {
         }
         self.swept_ms = now.0;
         self.rows.sweep(now);
-        self.stops.sweep(now);
         self.deliveries.sweep(now.0);
         self.asking.forget_before(now.0.saturating_sub(ASKING_MS));
         self.open_calls.sweep(now.0);
         self.refused_calls.sweep(now.0);
     }
+}
+
+/// The subject of the key of a row.
+fn subject_of(key: &[u8]) -> Option<SubjectKey> {
+    SubjectKey::of_row_key(std::str::from_utf8(key).ok()?)
 }
 
 fn phase(event: &Event<'_>) -> Phase {

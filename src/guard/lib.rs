@@ -3,18 +3,38 @@
 //! A caller sends a [`Check`] before and after each tool call and gets an [`Answer`]. [`Guard`] knows the verdicts in force, whose call each
 //! of them binds, and which nudges each agent had. Nothing here reads a clock, a file or a socket.
 
-mod agents;
+mod agent;
+/// What is remembered of each agent: nudges that were handed out, calls that were refused, calls that are open.
+mod agents {
+    pub(crate) mod calls;
+    pub(crate) mod deliveries;
+}
 mod counts;
 mod decide;
 mod guard;
 mod options;
 mod staleness;
-mod table;
+/// The verdicts in force, found by subject or by call: bounded, with a share for each tenant.
+mod table {
+    pub(crate) mod lost;
+    pub(crate) mod lru;
+    pub(crate) mod matching;
+    pub(crate) mod place;
+    pub(crate) mod rows;
+    pub(crate) mod shares;
+}
 #[cfg(test)]
 mod tests;
-mod wire;
+/// What comes over the wire and goes back: questions, answers, verdicts, events.
+mod wire {
+    pub(crate) mod answer;
+    pub(crate) mod capabilities;
+    pub(crate) mod check;
+    pub(crate) mod message;
+    pub(crate) mod verdict;
+}
 
-pub use agents::agent::Agent;
+pub use agent::Agent;
 pub use counts::Counts;
 pub use decide::{Phase, WithoutChannel};
 pub use guard::{Guard, Opened};

@@ -10,7 +10,7 @@ use crate::{KeyFamily, StoreError, Stored, codec};
 /// The subject of a key; `None` for bytes that are no such key.
 #[must_use]
 pub fn subject_of(key: &[u8]) -> Option<SubjectKey> {
-    SubjectKey::of_stop_key(std::str::from_utf8(key).ok()?)
+    SubjectKey::of_row_key(std::str::from_utf8(key).ok()?).filter(|subject| matches!(subject, SubjectKey::Stop(_)))
 }
 
 #[derive(Serialize, Deserialize)]

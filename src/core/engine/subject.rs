@@ -61,17 +61,39 @@ impl SubjectKey {
         }
     }
 
-    /// The subject of the key of a stop's row; `None` for another key.
+    /// The subject of the key of a state row; `None` for a key of no subject.
     #[must_use]
-    pub fn of_stop_key(key: &str) -> Option<Self> {
-        let mut parts = key.split(SEPARATOR);
-        let (Some(BY_STOP), Some(tenant), Some(scope), Some(name), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return None;
-        };
-        let kind = Kind::from_name(scope).filter(|kind| kind.can_stop())?;
-        Some(Self::Stop(Whom::new(tenant, kind, name)))
+    pub fn of_row_key(key: &str) -> Option<Self> {
+        let parts: Vec<&str> = key.split(SEPARATOR).collect();
+        Some(match *parts.as_slice() {
+            ["agent", tenant, session_id, agent_id] => {
+                Self::Agent { tenant: tenant.into(), session_id: session_id.into(), agent_id: agent_id.into() }
+            }
+            ["swarm", tenant, swarm_id, print] => {
+                Self::Swarm { tenant: tenant.into(), swarm_id: swarm_id.into(), fingerprint: Hash128::from_hex(print)? }
+            }
+            ["fleet", tenant, print] => Self::Fleet { tenant: tenant.into(), fingerprint: Hash128::from_hex(print)? },
+            ["group", tenant, kind, name, by] => {
+                let kind = Kind::from_name(kind).filter(|kind| kind.is_in_tenant())?;
+                Self::Group { whom: Whom::new(tenant, kind, name), by: by.into() }
+            }
+            [BY_STOP, tenant, kind, name] => {
+                let kind = Kind::from_name(kind).filter(|kind| kind.can_stop())?;
+                Self::Stop(Whom::new(tenant, kind, name))
+            }
+            _ => return None,
+        })
+    }
+
+    /// Those among whom what is in force for it binds somebody: of an agent its session, of a fingerprint the swarm or the tenant.
+    #[must_use]
+    pub fn whom(&self) -> Whom {
+        match self {
+            Self::Agent { tenant, session_id, .. } => Whom::new(tenant, Kind::Session, session_id),
+            Self::Swarm { tenant, swarm_id, .. } => Whom::new(tenant, Kind::Swarm, swarm_id),
+            Self::Fleet { tenant, .. } => Whom::new(tenant, Kind::Tenant, ""),
+            Self::Stop(whom) | Self::Group { whom, .. } => whom.clone(),
+        }
     }
 
     /// Key of the state row: parts joined by U+001F, so that each key has one writing stage.
@@ -120,4 +142,34 @@ pub fn joined(parts: &[&str]) -> String {
         key.push_str(part);
     }
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_row_gives_back_its_subject() {
+        let whom = |kind| Whom::new("t", kind, "n");
+        let (tenant, fingerprint) = ("t".to_owned(), Hash128(7));
+        for (subject, kind) in [
+            (SubjectKey::Agent { tenant: tenant.clone(), session_id: "n".into(), agent_id: "a".into() }, Kind::Session),
+            (SubjectKey::Swarm { tenant: tenant.clone(), swarm_id: "n".into(), fingerprint }, Kind::Swarm),
+            (SubjectKey::Fleet { tenant, fingerprint }, Kind::Tenant),
+            (SubjectKey::Group { whom: whom(Kind::Label), by: "budget/b/day".into() }, Kind::Label),
+            (SubjectKey::Stop(whom(Kind::Tree)), Kind::Tree),
+        ] {
+            assert_eq!(subject.whom(), whom(kind));
+            assert_eq!(SubjectKey::of_row_key(&subject.row_key()), Some(subject));
+        }
+        for other in [
+            "",
+            "agent\u{1f}t\u{1f}s",
+            "swarm\u{1f}t\u{1f}w\u{1f}print",
+            "group\u{1f}t\u{1f}all\u{1f}\u{1f}b",
+            "stop\u{1f}t\u{1f}label\u{1f}a=b",
+        ] {
+            assert_eq!(SubjectKey::of_row_key(other), None, "{other}");
+        }
+    }
 }

@@ -1,38 +1,41 @@
-//! The verdicts in force, by session, swarm, fleet and group: fed with commands or with state rows, in any mixture of sessions.
+//! The verdicts in force, by subject and by whom they bind: fed with commands or with state rows, in any mixture of subjects.
 //!
 //! A row replaces all that was known of its subject, a command adds to it or lifts. An update that is not newer than the last one of its
 //! subject (`epoch`, `seq`) changes nothing. When there are too many subjects, those leave first that the tenant with the most of them
-//! holds, and what left is known to be missing.
+//! holds, and what left is known to be missing. Stops of operators never leave: nothing that tenants bring about pushes one out.
 
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
-use loopwarden_core::engine::{SubjectKey, joined};
+use loopwarden_core::engine::{SEPARATOR, SubjectKey, joined};
+use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_core::{event::EventTime, limits::ACTIVE_VERDICTS_MAX};
 
-use crate::table::place::{Owner, beginning_of, place_of, tenant_of};
-use crate::table::shares::{Measure, Shares};
+use crate::agent::Agent;
+use crate::table::lost::Lost;
+use crate::table::matching::Call;
+use crate::table::place::{Bound, Class, Place};
+use crate::table::shares::{Holdings, Leaver, Measure};
 use crate::wire::verdict::{CommandUpdate, RowUpdate, Verdict};
-use crate::{agents::agent::Agent, table::groups, table::lost::Lost, table::matching::Call, table::shares};
 
-/// Subjects that are held, of all tenants.
+/// Subjects that are held, of all tenants; stops are not among them.
 pub(crate) const SUBJECTS_MAX: usize = 65_536;
 /// What their verdicts may take, about. Bytes.
 pub(crate) const BYTES_MAX: usize = 48 << 20;
 /// What the places take by which a subject is found. Bytes.
 const PLACES_BYTES: usize = 256;
+/// Subjects that operators stop. Operators alone add to them; of a further one nothing is taken, and that is counted.
+const STOPS_MAX: usize = 65_536;
 
-/// Verdicts in force, by subject; bounded by [`SUBJECTS_MAX`] and [`BYTES_MAX`].
+/// Verdicts in force, by subject; bounded by [`SUBJECTS_MAX`] and [`BYTES_MAX`], and stops by [`STOPS_MAX`].
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    subjects: BTreeMap<Arc<str>, Subject>,
-    /// Keys of the subjects of each session.
-    sessions: BTreeMap<String, Vec<Arc<str>>>,
-    /// By swarm, by fleet, or by group of agents.
-    groups: BTreeMap<String, groups::Group>,
+    subjects: BTreeMap<Arc<SubjectKey>, Subject>,
+    places: BTreeMap<Whom, Place>,
+    stops: usize,
     bytes: usize,
-    shares: Shares,
+    holdings: Holdings,
     lost: Lost,
-    /// Subjects that left because there were too many.
+    /// Subjects that left, or were not taken, because there were too many.
     pub(crate) evicted: u64,
 }
 
@@ -40,42 +43,40 @@ pub(crate) struct Rows {
 struct Subject {
     epoch: u64,
     seq: u64,
+    /// None where all was lifted: a command that comes late must not place it again.
     verdicts: Vec<Arc<Verdict>>,
     /// After it nothing of this is in force.
     ends_at: EventTime,
+    /// Memory that it takes, about.
+    bytes: usize,
 }
 
 impl Rows {
-    /// Takes a state row; none: its subject has no verdicts. False where the key is of no subject.
-    pub(crate) fn row(&mut self, key: &str, row: Option<RowUpdate>, now: EventTime) -> bool {
-        let Some(place) = place_of(key) else { return false };
-        let Some(row) = row else {
-            self.remove(key, &place);
-            return true;
+    /// Takes a state row; none: its subject has no verdicts.
+    pub(crate) fn row(&mut self, key: SubjectKey, row: Option<RowUpdate>, now: EventTime) {
+        let Some(RowUpdate { epoch, seq, verdicts }) = row else {
+            self.remove(&key);
+            return;
         };
-        if self.subjects.get(key).is_some_and(|known| (known.epoch, known.seq) > (row.epoch, row.seq)) {
-            return true;
+        if self.subjects.get(&key).is_some_and(|known| (known.epoch, known.seq) > (epoch, seq)) {
+            return;
         }
-        self.remove(key, &place);
-        let verdicts: Vec<_> =
-            row.verdicts.into_iter().filter(|verdict| verdict.expires_at > now).take(ACTIVE_VERDICTS_MAX).collect();
+        self.remove(&key);
+        let in_force = verdicts.into_iter().filter(|verdict| verdict.expires_at > now).take(ACTIVE_VERDICTS_MAX);
+        let verdicts: Vec<_> = in_force.map(Arc::new).collect();
         if let Some(ends_at) = verdicts.iter().map(|verdict| verdict.expires_at).max() {
-            self.put(key, &place, Subject { epoch: row.epoch, seq: row.seq, verdicts: shared(verdicts), ends_at });
+            self.put(key, Subject { epoch, seq, verdicts, ends_at, bytes: 0 });
         }
-        true
     }
 
     /// Takes a command that is newer than the last of its subject.
     pub(crate) fn command(&mut self, command: CommandUpdate, now: EventTime) {
-        if command.expires_at <= now {
+        let (key, epoch, seq) = (&command.subject, command.epoch, command.seq);
+        if command.expires_at <= now || self.subjects.get(key).is_some_and(|known| (known.epoch, known.seq) >= (epoch, seq)) {
             return;
         }
-        let key = command.subject.row_key();
-        let Some(place) = place_of(&key) else { return };
-        if self.subjects.get(key.as_str()).is_some_and(|known| (known.epoch, known.seq) >= (command.epoch, command.seq)) {
-            return;
-        }
-        let mut verdicts = self.remove(&key, &place).map(|subject| subject.verdicts).unwrap_or_default();
+        let known = self.remove(key).unwrap_or_default();
+        let mut verdicts = known.verdicts;
         verdicts.retain(|verdict| verdict.expires_at > now && !is_replaced(verdict, &command));
         if let Some(verdict) = command.verdict {
             if verdicts.len() >= ACTIVE_VERDICTS_MAX {
@@ -85,52 +86,25 @@ impl Rows {
             }
             verdicts.push(Arc::new(verdict));
         }
-        // One without verdicts is remembered for its number: a command that comes late must not place again what was lifted.
-        let ends_at =
-            verdicts.iter().map(|verdict| verdict.expires_at).max().unwrap_or(command.expires_at).max(command.expires_at);
-        self.put(&key, &place, Subject { epoch: command.epoch, seq: command.seq, verdicts, ends_at });
+        // What was lifted or replaced is remembered as long as it would have held.
+        let ends_at = known.ends_at.max(command.expires_at);
+        self.put(command.subject, Subject { epoch, seq, verdicts, ends_at, bytes: 0 });
     }
 
-    /// Verdicts in force for an agent by its own history, whatever calls they bind.
-    pub(crate) fn own(&self, agent: &Agent, now: EventTime) -> Vec<Arc<Verdict>> {
-        let keys = self.sessions.get(&agent.session_key()).into_iter().flatten();
-        let verdicts = keys.filter_map(|key| self.subjects.get(key)).flat_map(|subject| &subject.verdicts);
-        let is_meant = |verdict: &&Arc<Verdict>| verdict.expires_at > now && verdict.agent_id.as_ref() == Some(&agent.agent_id);
-        verdicts.filter(is_meant).cloned().collect()
+    /// Adds the verdicts in force that bind an agent, and its call where there is one.
+    pub(crate) fn binding(&self, agent: &Agent, call: Option<&Call>, now: EventTime, out: &mut Vec<Bound>) {
+        agent.meant.iter().filter_map(|whom| self.places.get(whom)).for_each(|place| place.binding(agent, call, now, out));
     }
 
-    /// Verdicts in force for a call by the history of its swarm or of the fleet.
-    pub(crate) fn of_others(&self, agent: &Agent, call: &Call, now: EventTime) -> Vec<Arc<Verdict>> {
-        let mut found = Vec::new();
-        let swarm = agent.swarm_id.as_deref().map(|swarm_id| joined(&["swarm", &agent.tenant, swarm_id]));
-        let groups = self.groups_of(agent);
-        for name in swarm.into_iter().chain([joined(&["fleet", &agent.tenant])]).chain(groups) {
-            if let Some(group) = self.groups.get(&name) {
-                group.binding(agent, call, now, &mut found);
-            }
-        }
-        found
+    /// What a verdict that bound an agent is about; none where it is held no more.
+    pub(crate) fn class_of(&self, agent: &Agent, verdict: &Verdict) -> Option<Class> {
+        agent.meant.iter().find_map(|whom| self.places.get(whom)?.class_of(verdict))
     }
 
-    /// Names of the groups of an agent; none where no group at all is bound.
-    fn groups_of(&self, agent: &Agent) -> Vec<String> {
-        // Keys sort by their first part, and what follows the separator sorts above it.
-        let has_groups = self.groups.range::<str, _>((Bound::Included("group\u{1f}"), Bound::Excluded("h"))).next().is_some();
-        if has_groups { agent.who().all().map(|whom| SubjectKey::group_prefix(&whom)).collect() } else { Vec::new() }
-    }
-
-    /// Whether a verdict that was found by the history of others is still in force.
-    pub(crate) fn holds(&self, agent: &Agent, verdict: &Verdict) -> bool {
-        if !verdict.is_of_loop {
-            let groups = self.groups_of(agent);
-            return groups.iter().filter_map(|name| self.groups.get(name)).any(|group| group.holds_loose(&verdict.command_id));
-        }
-        let Some((fingerprint, _)) = &verdict.scope.fingerprint else { return false };
-        let (tenant, fingerprint) = (agent.tenant.clone(), *fingerprint);
-        let swarm = agent.swarm_id.clone().map(|swarm_id| SubjectKey::Swarm { tenant: tenant.clone(), swarm_id, fingerprint });
-        let keys = swarm.into_iter().chain([SubjectKey::Fleet { tenant, fingerprint }]).map(|subject| subject.row_key());
-        let mut held = keys.filter_map(|key| self.subjects.get(key.as_str())).flat_map(|subject| &subject.verdicts);
-        held.any(|held| held.command_id == verdict.command_id)
+    /// Until when a subject is bound.
+    pub(crate) fn until(&self, key: &SubjectKey, now: EventTime) -> Option<EventTime> {
+        let ends = self.subjects.get(key)?.verdicts.iter().map(|verdict| verdict.expires_at);
+        ends.max().filter(|end| *end > now)
     }
 
     /// Beginnings of the keys under which something may be missing that is in force for an agent.
@@ -138,18 +112,14 @@ impl Rows {
         if self.lost.is_empty() {
             return Vec::new();
         }
-        let Agent { tenant, session_id, swarm_id, .. } = agent;
-        let session = joined(&["agent", tenant, session_id, ""]);
-        let swarm = swarm_id.as_ref().map(|swarm_id| joined(&["swarm", tenant, swarm_id, ""]));
-        let groups = agent.who().all().map(|whom| joined(&[&SubjectKey::group_prefix(&whom), ""]));
-        let beginnings = [Some(session), swarm, Some(joined(&["fleet", tenant, ""]))].into_iter().flatten().chain(groups);
-        beginnings.filter(|beginning| self.lost.may_have(tenant, beginning, now)).collect()
+        let beginnings = agent.meant.iter().flat_map(beginnings);
+        beginnings.filter(|beginning| self.lost.may_have(&agent.tenant, beginning, now)).collect()
     }
 
     /// A row that is in force, for all one knows, and was not read.
-    pub(crate) fn was_not_read(&mut self, key: &str) {
-        if place_of(key).is_some() {
-            self.lost.add(tenant_of(key), beginning_of(key), EventTime(i64::MAX));
+    pub(crate) fn was_not_read(&mut self, key: &SubjectKey) {
+        if Class::of(key) != Class::Stop {
+            self.lose(key, EventTime(i64::MAX));
         }
     }
 
@@ -164,92 +134,104 @@ impl Rows {
         self.lost.sweep(now);
     }
 
+    /// How many subjects there are; those of stops are not counted.
     pub(crate) fn len(&self) -> usize {
-        self.subjects.len()
+        self.subjects.len() - self.stops
     }
 
-    fn put(&mut self, key: &str, place: &Owner, subject: Subject) {
-        let key: Arc<str> = key.into();
-        match place {
-            Owner::Session(name) => self.sessions.entry(name.clone()).or_default().push(Arc::clone(&key)),
-            Owner::Group(name) => {
-                let group = self.groups.entry(name.clone()).or_default();
-                subject.verdicts.iter().for_each(|verdict| group.add(verdict));
-            }
+    fn put(&mut self, key: SubjectKey, mut subject: Subject) {
+        let (class, whom) = (Class::of(&key), key.whom());
+        if class == Class::Stop && self.stops >= STOPS_MAX {
+            self.evicted += 1;
+            return;
         }
-        let bytes = bytes_of(&key, &subject);
-        self.bytes += bytes;
-        self.shares.add(tenant_of(&key), subject.place(&key), bytes);
+        let key = Arc::new(key);
+        if class == Class::Stop {
+            self.stops += 1;
+        } else {
+            subject.bytes = bytes_of(&key, &subject);
+            self.bytes += subject.bytes;
+            self.holdings.add(&whom.tenant, subject.leaver(&key), subject.bytes);
+        }
+        if !subject.verdicts.is_empty() {
+            let place = self.places.entry(whom).or_default();
+            subject.verdicts.iter().for_each(|verdict| place.add(class, verdict));
+        }
         self.subjects.insert(key, subject);
-        while self.subjects.len() > SUBJECTS_MAX && self.evict(Measure::Subjects) {}
+        while self.len() > SUBJECTS_MAX && self.evict(Measure::Subjects) {}
         while self.bytes > BYTES_MAX && self.evict(Measure::Bytes) {}
     }
 
-    fn remove(&mut self, key: &str, place: &Owner) -> Option<Subject> {
+    fn remove(&mut self, key: &SubjectKey) -> Option<Subject> {
         let (key, subject) = self.subjects.remove_entry(key)?;
-        let bytes = bytes_of(&key, &subject);
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.shares.remove(tenant_of(&key), &subject.place(&key), bytes);
-        match place {
-            Owner::Session(name) => {
-                if let Some(keys) = self.sessions.get_mut(name) {
-                    keys.retain(|held| *held != key);
-                    if keys.is_empty() {
-                        self.sessions.remove(name);
-                    }
-                }
-            }
-            Owner::Group(name) => {
-                if let Some(group) = self.groups.get_mut(name) {
-                    subject.verdicts.iter().for_each(|verdict| group.remove(verdict));
-                    if group.is_empty() {
-                        self.groups.remove(name);
-                    }
-                }
+        let (class, whom) = (Class::of(&key), key.whom());
+        if class == Class::Stop {
+            self.stops -= 1;
+        } else {
+            self.bytes = self.bytes.saturating_sub(subject.bytes);
+            self.holdings.remove(&whom.tenant, &subject.leaver(&key), subject.bytes);
+        }
+        if let Some(place) = self.places.get_mut(&whom) {
+            subject.verdicts.iter().for_each(|verdict| place.remove(class, verdict));
+            if place.is_empty() {
+                self.places.remove(&whom);
             }
         }
         Some(subject)
     }
 
-    fn remove_where(&mut self, leaves: impl Fn(&str, &Subject) -> bool) {
+    fn remove_where(&mut self, leaves: impl Fn(&SubjectKey, &Subject) -> bool) {
         let leaving = self.subjects.iter().filter(|(key, subject)| leaves(key, subject)).map(|(key, _)| Arc::clone(key));
         for key in leaving.collect::<Vec<_>>() {
-            if let Some(place) = place_of(&key) {
-                self.remove(&key, &place);
-            }
+            self.remove(&key);
         }
     }
 
     /// The next one leaves, and it is noted. False where there is none.
     fn evict(&mut self, by: Measure) -> bool {
-        let Some(key) = self.shares.next(by) else { return false };
-        let Some(subject) = place_of(&key).and_then(|place| self.remove(&key, &place)) else { return false };
-        self.lost.add(tenant_of(&key), beginning_of(&key), subject.ends_at);
+        let Some(key) = self.holdings.next(by) else { return false };
+        let Some(subject) = self.remove(&key) else { return false };
+        self.lose(&key, subject.ends_at);
         self.evicted += 1;
         true
+    }
+
+    fn lose(&mut self, key: &SubjectKey, ends_at: EventTime) {
+        let text = key.row_key();
+        let beginning = text.rfind(SEPARATOR).and_then(|at| text.get(..=at)).unwrap_or(&text);
+        self.lost.add(&key.whom().tenant, beginning, ends_at);
     }
 }
 
 impl Subject {
-    fn place(&self, key: &Arc<str>) -> shares::Leaver {
+    fn leaver(&self, key: &Arc<SubjectKey>) -> Leaver {
         let has_block = self.verdicts.iter().any(|verdict| verdict.is_block());
-        shares::Leaver { has_block, ends_at: self.ends_at, key: Arc::clone(key) }
+        Leaver { has_block, ends_at: self.ends_at, key: Arc::clone(key) }
     }
 }
 
-fn shared(verdicts: Vec<Verdict>) -> Vec<Arc<Verdict>> {
-    verdicts.into_iter().map(Arc::new).collect()
-}
-
-fn bytes_of(key: &str, subject: &Subject) -> usize {
+fn bytes_of(key: &SubjectKey, subject: &Subject) -> usize {
     let verdicts: usize = subject.verdicts.iter().map(|verdict| verdict.bytes()).sum();
-    2 * key.len() + size_of::<Subject>() + PLACES_BYTES + verdicts
+    2 * key.row_key().len() + size_of::<Subject>() + PLACES_BYTES + verdicts
 }
 
-/// What a command takes the place of: all of its episode where it lifts, else nudges, and a block of the same calls.
+/// What the keys of the rows begin with that bind those: of the loops that are found in what they call, and of groups.
+fn beginnings(whom: &Whom) -> impl Iterator<Item = String> {
+    let Whom { tenant, kind, name } = whom;
+    let of_loops = match kind {
+        Kind::Session => Some(joined(&["agent", tenant, name, ""])),
+        Kind::Swarm => Some(joined(&["swarm", tenant, name, ""])),
+        Kind::Tenant => Some(joined(&["fleet", tenant, ""])),
+        Kind::Agent | Kind::Tree | Kind::Label | Kind::All => None,
+    };
+    of_loops.into_iter().chain([joined(&[&SubjectKey::group_prefix(whom), ""])])
+}
+
+/// What a command takes the place of: all of its episode where it lifts, else nudges, and a block of the same calls. Of stops the last one
+/// holds.
 fn is_replaced(verdict: &Verdict, command: &CommandUpdate) -> bool {
     if verdict.episode != command.episode {
-        return false;
+        return Class::of(&command.subject) == Class::Stop;
     }
     command
         .verdict
@@ -288,25 +270,42 @@ mod tests {
         verdicts.iter().map(|verdict| verdict.command_id.as_str()).collect()
     }
 
-    fn key(agent: &str) -> String {
-        joined(&["agent", "", "s", agent])
+    fn key(agent: &str) -> SubjectKey {
+        SubjectKey::of_row_key(&joined(&["agent", "", "s", agent])).unwrap()
+    }
+
+    fn bound(rows: &Rows, agent: &Agent, call: Option<&Call>, now: EventTime) -> Vec<Bound> {
+        let mut out = Vec::new();
+        rows.binding(agent, call, now, &mut out);
+        out
+    }
+
+    /// What binds an agent by its own history.
+    fn own(rows: &Rows, agent: &Agent, now: EventTime) -> Vec<Arc<Verdict>> {
+        bound(rows, agent, None, now).into_iter().map(|(_, verdict)| verdict).collect()
+    }
+
+    /// What binds a call by the history of many.
+    fn of_many(rows: &Rows, agent: &Agent, call: &Call) -> Vec<Arc<Verdict>> {
+        let found = bound(rows, agent, Some(call), now()).into_iter().filter(|(class, _)| class.is_of_many());
+        found.map(|(_, verdict)| verdict).collect()
     }
 
     #[test]
     fn a_row_replaces_what_was_known_and_an_older_one_does_not() {
         let mut rows = Rows::default();
         let read = |text: String| read_row(text.as_bytes());
-        assert!(rows.row(&key("main"), read(row(2, &[command("b", "block", 2), command("a", "nudge", 1)])), now()));
-        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["b", "a"]);
-        assert!(rows.own(&agent("s", "other"), now()).is_empty() && rows.own(&agent("t", "main"), now()).is_empty());
-        rows.row(&key("main"), read(row(1, &[command("a", "nudge", 1)])), now());
-        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["b", "a"]);
-        rows.row(&key("main"), read(row(2, &[command("b", "block", 2)])), now());
-        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["b"], "one verdict has ended: the number is the same");
-        assert!(rows.own(&agent("s", "main"), at("2026-01-01T00:10:00Z")).is_empty(), "a block ends without a word");
-        rows.row(&key("main"), None, now());
-        assert_eq!((rows.len(), rows.bytes, rows.sessions.len()), (0, 0, 0));
-        assert!(!rows.row("galaxy", None, now()));
+        rows.row(key("main"), read(row(2, &[command("b", "block", 2), command("a", "nudge", 1)])), now());
+        assert_eq!(ids(&own(&rows, &agent("s", "main"), now())), ["b", "a"]);
+        assert!(own(&rows, &agent("s", "other"), now()).is_empty() && own(&rows, &agent("t", "main"), now()).is_empty());
+        rows.row(key("main"), read(row(1, &[command("a", "nudge", 1)])), now());
+        assert_eq!(ids(&own(&rows, &agent("s", "main"), now())), ["b", "a"]);
+        rows.row(key("main"), read(row(2, &[command("b", "block", 2)])), now());
+        assert_eq!(ids(&own(&rows, &agent("s", "main"), now())), ["b"], "one verdict has ended: the number is the same");
+        assert!(own(&rows, &agent("s", "main"), at("2026-01-01T00:10:00Z")).is_empty(), "a block ends without a word");
+        rows.row(key("main"), None, now());
+        assert_eq!((rows.len(), rows.bytes, rows.places.len()), (0, 0, 0));
+        assert_eq!(SubjectKey::of_row_key("galaxy"), None);
     }
 
     #[test]
@@ -315,20 +314,20 @@ mod tests {
         take(&mut rows, &command("n", "nudge", 1));
         take(&mut rows, &command("n", "nudge", 1));
         take(&mut rows, &command("b", "block", 2));
-        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["b"], "the nudge of the episode is replaced");
+        assert_eq!(ids(&own(&rows, &agent("s", "main"), now())), ["b"], "the nudge of the episode is replaced");
         take(&mut rows, &command("late", "nudge", 1));
-        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["b"]);
+        assert_eq!(ids(&own(&rows, &agent("s", "main"), now())), ["b"]);
         let mut other = command("o", "block", 3);
         other["episode"] = "f".into();
         take(&mut rows, &other);
         take(&mut rows, &command("u", "unblock", 4));
-        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["o"]);
+        assert_eq!(ids(&own(&rows, &agent("s", "main"), now())), ["o"]);
         take(&mut rows, &command("b", "block", 2));
-        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["o"], "what was lifted is not placed again");
+        assert_eq!(ids(&own(&rows, &agent("s", "main"), now())), ["o"], "what was lifted is not placed again");
         let mut anew = command("anew", "nudge", 1);
         anew["epoch"] = 11.into();
         take(&mut rows, &anew);
-        assert_eq!(ids(&rows.own(&agent("s", "main"), now())), ["o", "anew"], "a later epoch begins to count anew");
+        assert_eq!(ids(&own(&rows, &agent("s", "main"), now())), ["o", "anew"], "a later epoch begins to count anew");
     }
 
     fn swarm(id: &str, fingerprint: &str) -> Value {
@@ -346,24 +345,24 @@ mod tests {
         take(&mut rows, &swarm("hit", "a4404e81f177a67db9d08a78ed566b35"));
         take(&mut rows, &swarm("miss", "b4404e81f177a67db9d08a78ed566b35"));
         let call = Call::new("Bash", &Content::Raw(ARGS));
-        assert_eq!(ids(&rows.of_others(&agent("any", "main"), &call, now())), ["hit"]);
-        assert!(rows.of_others(&Agent::named("", "any", "main", ""), &call, now()).is_empty(), "in no swarm");
-        assert!(rows.of_others(&Agent::named("t", "any", "main", "w"), &call, now()).is_empty(), "another tenant");
-        assert!(rows.of_others(&agent("any", "main"), &Call::new("Sh", &Content::Raw(ARGS)), now()).is_empty());
+        assert_eq!(ids(&of_many(&rows, &agent("any", "main"), &call)), ["hit"]);
+        assert!(of_many(&rows, &Agent::named("", "any", "main", ""), &call).is_empty(), "in no swarm");
+        assert!(of_many(&rows, &Agent::named("t", "any", "main", "w"), &call).is_empty(), "another tenant");
+        assert!(of_many(&rows, &agent("any", "main"), &Call::new("Sh", &Content::Raw(ARGS))).is_empty());
 
         let mut only = swarm("hit", "a4404e81f177a67db9d08a78ed566b35");
         only["seq"] = 2.into();
         only["scope"]["only"] = json!([{ "session_id": "x", "agent_id": "main" }]);
         take(&mut rows, &only);
-        assert!(rows.of_others(&agent("any", "main"), &call, now()).is_empty());
-        assert_eq!(ids(&rows.of_others(&agent("x", "main"), &call, now())), ["hit"]);
+        assert!(of_many(&rows, &agent("any", "main"), &call).is_empty());
+        assert_eq!(ids(&of_many(&rows, &agent("x", "main"), &call)), ["hit"]);
 
         let mut fleet = swarm("fleet", "a4404e81f177a67db9d08a78ed566b35");
         fleet["scope"]["kind"] = "tenant".into();
         take(&mut rows, &fleet);
-        assert_eq!(ids(&rows.of_others(&Agent::named("", "any", "main", ""), &call, now())), ["fleet"]);
+        assert_eq!(ids(&of_many(&rows, &Agent::named("", "any", "main", ""), &call)), ["fleet"]);
         rows.sweep(at("2026-01-01T00:10:00Z"));
-        assert_eq!((rows.len(), rows.bytes, rows.groups.len()), (0, 0, 0));
+        assert_eq!((rows.len(), rows.bytes, rows.places.len()), (0, 0, 0));
     }
 
     #[test]
@@ -375,12 +374,13 @@ mod tests {
             wide["scope"]["tool"] = tool;
             take(&mut rows, &wide);
         }
-        let mut group = groups::Group::default();
+        let mut place = Place::default();
         for verdict in rows.subjects.values().flat_map(|subject| &subject.verdicts) {
-            group.add(verdict);
+            place.add(Class::Shared, verdict);
         }
         let mut found = Vec::new();
-        group.binding(&agent("any", "main"), &Call::new("Bash", &Content::Raw(ARGS)), now(), &mut found);
+        place.binding(&agent("any", "main"), Some(&Call::new("Bash", &Content::Raw(ARGS))), now(), &mut found);
+        let found: Vec<_> = found.into_iter().map(|(_, verdict)| verdict).collect();
         let mut found = ids(&found);
         found.sort_unstable();
         assert_eq!(found, ["any", "bash"]);
@@ -395,7 +395,7 @@ mod tests {
     }
 
     fn is_held(rows: &Rows, tenant: &str, number: usize) -> bool {
-        !rows.own(&Agent::named(tenant, &format!("s{number}"), "main", ""), now()).is_empty()
+        !own(rows, &Agent::named(tenant, &format!("s{number}"), "main", ""), now()).is_empty()
     }
 
     #[test]
@@ -426,7 +426,7 @@ mod tests {
         for number in 0..SUBJECTS_MAX / 4 {
             take(&mut rows, &of_tenant("c", number, "block"));
         }
-        let held = |tenant: &str| rows.subjects.keys().filter(|key| tenant_of(key) == tenant).count();
+        let held = |tenant: &str| rows.subjects.keys().filter(|key| key.whom().tenant == tenant).count();
         assert_eq!((held("a"), held("b"), held("c")), (SUBJECTS_MAX / 2, SUBJECTS_MAX / 4, SUBJECTS_MAX / 4));
     }
 
@@ -457,5 +457,33 @@ mod tests {
         assert!(rows.missing(&Agent::named("acme", "s0", "main", ""), now()).is_empty());
         rows.sweep(now().plus_ms(60_000));
         assert!(rows.missing(&Agent::named("", "s0", "main", ""), now()).is_empty(), "it has ended");
+    }
+    fn stop(id: &str, action: &str, seq: u64) -> Value {
+        let mut stop = command(id, action, seq);
+        stop["reason"]["code"] = if action == "block" { "stop" } else { "release" }.into();
+        stop["scope"] = json!({ "kind": "session", "by": "stop" });
+        stop["expires_at"] = "2026-01-01T00:02:00Z".into();
+        stop
+    }
+
+    #[test]
+    fn a_stop_stays_where_the_table_is_full_and_is_not_placed_again_once_it_was_lifted() {
+        let mut rows = Rows::default();
+        take(&mut rows, &stop("stop", "block", 1));
+        for number in 0..=SUBJECTS_MAX {
+            take(&mut rows, &of_tenant("", number, "block"));
+        }
+        assert_eq!((rows.len(), rows.evicted, rows.stops), (SUBJECTS_MAX, 1, 1));
+        let bound = |rows: &Rows| bound(rows, &agent("s", "other"), None, now());
+        let found = bound(&rows);
+        assert_eq!(
+            found.iter().map(|(class, verdict)| (*class, verdict.command_id.as_str())).collect::<Vec<_>>(),
+            [(Class::Stop, "stop")]
+        );
+        let key = SubjectKey::Stop(Whom::new("", Kind::Session, "s"));
+        assert_eq!(rows.until(&key, now()), Some(at("2026-01-01T00:02:00Z")));
+        take(&mut rows, &stop("release", "unblock", 3));
+        take(&mut rows, &stop("late", "block", 2));
+        assert_eq!((bound(&rows).len(), rows.until(&key, now())), (0, None));
     }
 }

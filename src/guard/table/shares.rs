@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use loopwarden_core::event::EventTime;
+use loopwarden_core::{engine::SubjectKey, event::EventTime, shares::Shares};
 
 /// What decides which subject leaves first; in that order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Leaver {
     pub(crate) has_block: bool,
     pub(crate) ends_at: EventTime,
-    pub(crate) key: Arc<str>,
+    pub(crate) key: Arc<SubjectKey>,
 }
 
 /// What shares are measured by.
@@ -23,78 +23,62 @@ pub(crate) enum Measure {
     Bytes,
 }
 
+/// The subjects of all tenants.
 #[derive(Debug, Default)]
-struct Holding {
-    places: BTreeSet<Leaver>,
-    bytes: usize,
+pub(crate) struct Holdings {
+    places: BTreeMap<String, BTreeSet<Leaver>>,
+    subjects: Shares<String>,
+    bytes: Shares<String>,
 }
 
-/// The holdings of all tenants.
-#[derive(Debug, Default)]
-pub(crate) struct Shares {
-    tenants: BTreeMap<Arc<str>, Holding>,
-    by_subjects: BTreeSet<(usize, Arc<str>)>,
-    by_bytes: BTreeSet<(usize, Arc<str>)>,
-}
-
-impl Shares {
+impl Holdings {
     /// A tenant holds a subject of so many bytes.
     pub(crate) fn add(&mut self, tenant: &str, place: Leaver, bytes: usize) {
-        self.change(tenant, |holding| {
-            holding.places.insert(place);
-            holding.bytes += bytes;
-        });
+        let tenant = tenant.to_owned();
+        self.subjects.take(&tenant, 1);
+        self.bytes.take(&tenant, bytes);
+        self.places.entry(tenant).or_default().insert(place);
     }
 
     /// A tenant holds a subject no more.
     pub(crate) fn remove(&mut self, tenant: &str, place: &Leaver, bytes: usize) {
-        self.change(tenant, |holding| {
-            holding.places.remove(place);
-            holding.bytes = holding.bytes.saturating_sub(bytes);
-        });
+        let tenant = tenant.to_owned();
+        self.subjects.give_back(&tenant, 1);
+        self.bytes.give_back(&tenant, bytes);
+        if self.subjects.of(&tenant) == 0 {
+            self.places.remove(&tenant);
+        } else if let Some(places) = self.places.get_mut(&tenant) {
+            places.remove(place);
+        }
     }
 
     /// The key of the subject that leaves next.
-    pub(crate) fn next(&self, by: Measure) -> Option<Arc<str>> {
-        let (_, tenant) = match by {
-            Measure::Subjects => self.by_subjects.last()?,
-            Measure::Bytes => self.by_bytes.last()?,
+    pub(crate) fn next(&self, by: Measure) -> Option<Arc<SubjectKey>> {
+        let shares = match by {
+            Measure::Subjects => &self.subjects,
+            Measure::Bytes => &self.bytes,
         };
-        self.tenants.get(tenant)?.places.first().map(|place| Arc::clone(&place.key))
-    }
-
-    fn change(&mut self, tenant: &str, change: impl FnOnce(&mut Holding)) {
-        let (name, mut holding) = match self.tenants.remove_entry(tenant) {
-            Some((name, holding)) => {
-                self.by_subjects.remove(&(holding.places.len(), Arc::clone(&name)));
-                self.by_bytes.remove(&(holding.bytes, Arc::clone(&name)));
-                (name, holding)
-            }
-            None => (tenant.into(), Holding::default()),
-        };
-        change(&mut holding);
-        if !holding.places.is_empty() {
-            self.by_subjects.insert((holding.places.len(), Arc::clone(&name)));
-            self.by_bytes.insert((holding.bytes, Arc::clone(&name)));
-            self.tenants.insert(name, holding);
-        }
+        self.places.get(shares.by_most().next()?)?.first().map(|place| Arc::clone(&place.key))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use loopwarden_core::whom::{Kind, Whom};
+
     use super::*;
 
     fn place(key: &str, has_block: bool, ends_ms: i64) -> Leaver {
-        Leaver { has_block, ends_at: EventTime(ends_ms), key: key.into() }
+        let key = SubjectKey::Stop(Whom::new("", Kind::Session, key));
+        Leaver { has_block, ends_at: EventTime(ends_ms), key: Arc::new(key) }
     }
 
-    fn all_leave(shares: &mut Shares, by: Measure, of: &[(&str, Leaver, usize)]) -> String {
+    fn all_leave(holdings: &mut Holdings, by: Measure, of: &[(&str, Leaver, usize)]) -> String {
         let mut left = String::new();
-        while let Some(key) = shares.next(by) {
+        while let Some(key) = holdings.next(by) {
             let (tenant, place, bytes) = of.iter().find(|(_, place, _)| place.key == key).unwrap();
-            shares.remove(tenant, place, *bytes);
-            left.push_str(&key);
+            holdings.remove(tenant, place, *bytes);
+            left.push_str(&key.whom().name);
         }
         left
     }
@@ -108,12 +92,12 @@ mod tests {
             ("b", place("4", false, 1), 100),
         ];
         for (by, order) in [(Measure::Subjects, "3241"), (Measure::Bytes, "4321")] {
-            let mut shares = Shares::default();
+            let mut holdings = Holdings::default();
             for (tenant, place, bytes) in &of {
-                shares.add(tenant, place.clone(), *bytes);
+                holdings.add(tenant, place.clone(), *bytes);
             }
-            assert_eq!(all_leave(&mut shares, by, &of), order);
-            assert!(shares.tenants.is_empty() && shares.by_subjects.is_empty() && shares.by_bytes.is_empty());
+            assert_eq!(all_leave(&mut holdings, by, &of), order);
+            assert!(holdings.places.is_empty() && holdings.subjects.all() == 0 && holdings.bytes.all() == 0);
         }
     }
 }

@@ -1,8 +1,11 @@
 //! The question that a caller asks before and after each call, as it comes over the wire.
 
+use std::collections::BTreeMap;
+
 use loopwarden_core::event::Rejected;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::wire::capabilities::Capabilities;
 
@@ -95,6 +98,22 @@ impl Check {
         Self { v: 1, event, record: true, client, deadline_ms: DEADLINE_DEFAULT_MS }
     }
 
+    /// The event with some of its members changed; all others stay as they were written, digit for digit. As it is where it cannot be
+    /// written anew.
+    pub(crate) fn event_with(&self, members: &[(&str, Value)]) -> String {
+        let event = self.event.get();
+        let rewritten = || -> Option<String> {
+            let own: BTreeMap<String, &RawValue> = serde_json::from_str(event).ok()?;
+            let mut all: BTreeMap<&str, Box<RawValue>> = BTreeMap::new();
+            all.extend(own.iter().map(|(name, value)| (name.as_str(), (*value).to_owned())));
+            for (name, value) in members {
+                all.insert(name, to_raw_value(value).ok()?);
+            }
+            serde_json::to_string(&all).ok()
+        };
+        rewritten().unwrap_or_else(|| event.to_owned())
+    }
+
     /// Reads the body of a request.
     ///
     /// # Errors
@@ -164,7 +183,18 @@ fn value<'a, T: Deserialize<'a>>(source: Option<&'a RawValue>, pointer: &str) ->
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn members_that_are_not_changed_stay_as_they_were_written() {
+        let check = |event: &str| Check::new(RawValue::from_string(event.to_owned()).unwrap(), Client::default());
+        let event = r#"{"kind":"tool_call","args":{"id":9007199254740993,"x":1.50,"é":"\u00e9"},"call_id":null}"#;
+        let changed = check(event).event_with(&[("kind", json!("tool")), ("call_id", json!("c"))]);
+        assert_eq!(changed, r#"{"args":{"id":9007199254740993,"x":1.50,"é":"\u00e9"},"call_id":"c","kind":"tool"}"#);
+        assert_eq!(check("[1]").event_with(&[("kind", json!("tool"))]), "[1]");
+    }
 
     fn bad(body: &str) -> (&'static str, String) {
         let bad = Check::read(body.as_bytes()).unwrap_err();

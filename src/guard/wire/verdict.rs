@@ -16,8 +16,6 @@ pub(crate) struct Verdict {
     pub(crate) action: Action,
     /// The agent in whose history its loop was found; none where others are meant than that one.
     pub(crate) agent_id: Option<String>,
-    /// A loop brought it about. What an operator, a budget or a tree binds, it binds in all that it calls.
-    pub(crate) is_of_loop: bool,
     pub(crate) scope: Scope,
     pub(crate) level: u8,
     pub(crate) episode: String,
@@ -85,7 +83,6 @@ fn verdict_of_row(mut verdict: wire::Verdict<'_>) -> Option<Verdict> {
         command_id: verdict.command_id.into_owned(),
         action: action(&verdict.action)?,
         agent_id: verdict.scope.agent_id.take().map(Cow::into_owned),
-        is_of_loop: verdict.scope.by.is_none(),
         scope: verdict.scope.read()?,
         level: verdict.level,
         episode: verdict.episode.into_owned(),
@@ -106,7 +103,7 @@ pub(crate) fn read_command(value: &[u8]) -> Option<CommandUpdate> {
         return None;
     }
     let subject = command.subject()?;
-    let (agent_id, is_of_loop) = (command.scope.agent_id.take().map(Cow::into_owned), command.scope.by.is_none());
+    let agent_id = command.scope.agent_id.take().map(Cow::into_owned);
     let scope = command.scope.read()?;
     let (issued_at, expires_at) = (command.issued_at?, command.expires_at?);
     let episode = command.episode.into_owned();
@@ -118,7 +115,6 @@ pub(crate) fn read_command(value: &[u8]) -> Option<CommandUpdate> {
             command_id: command.id.into_owned(),
             action: action(&command.action)?,
             agent_id,
-            is_of_loop,
             scope,
             level: command.level,
             episode: episode.clone(),
