@@ -3,7 +3,7 @@
 use crate::detect::finding::{Family, Finding, halves, loop_identity};
 use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::{Flags, Step};
-use crate::detect::swarm_repeat::{COUNTED, Counted};
+use crate::detect::swarm_repeat::Counted;
 use crate::detect::text::{CommandText, TextContext};
 use crate::detect::{detector::Detector, steps::evidence::Marks, steps::history::History, weights::news};
 use crate::event::EventTime;
@@ -12,8 +12,8 @@ use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, Table, ToolP
 settings! {
     pub struct Settings {
         mode: Mode = r#""block""#, MODE, "";
-        count: Counted = r#""no_news""#, one_of(&COUNTED),
-            "no_news | all: all but successes that brought something new, and of equal calls of one turn the first; more calls than the limit are then told, not refused";
+        count: Counted = r#""no_news""#, one_of(Counted::WORDS),
+            "{words}: all but successes that brought something new, and of equal calls of one turn the first; more calls than the limit are then told, not refused";
         limit: u32 = "20", Limit, "equal calls, times the tool's factor; so many pass, the next is refused";
         window_ms: i64 = "60_000", millis(1), "sliding window, ms of event time";
         workers: u32 = "1", count(1), "times; multiplies the limit where one session runs several workers";

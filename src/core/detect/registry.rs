@@ -7,7 +7,7 @@ use crate::setting::{Mode, Needs, Setting, SharedSettings, Table, section_toml};
 
 macro_rules! table {
     ($($Variant:ident = $number:literal, $name:ident;)*) => {
-        #[derive(Debug, Clone, Default)]
+        #[derive(Debug, Clone)]
         pub struct Detectors {
             $(pub $name: crate::detect::$name::Settings,)*
         }
@@ -81,7 +81,7 @@ impl Detector {
     /// Its table of the default policy, each setting with its text.
     #[must_use]
     pub fn default_toml(self) -> String {
-        section_toml(&format!("[detectors.{}]", self.as_str()), self.about().title, self.settings())
+        section_toml(&format!("[detectors.{}]", self.as_str()), self.about().title, self.settings(), "")
     }
 }
 

@@ -9,7 +9,7 @@ use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, settings};
 
 settings! {
     pub struct Settings {
-        mode: Mode = r#""block""#, MODE, "off | shadow | nudge | block, here and below";
+        mode: Mode = r#""block""#, MODE, "{words}, here and below";
     }
 }
 

@@ -6,25 +6,26 @@ use crate::detect::text::{CommandText, TextContext};
 use crate::limits::{POLICY_MS_MAX, SWARM_KEYS_MAX, SWARM_PANE_LIFE_MS_MIN, SWARM_PANES_MAX, SWARM_WORKERS_MAX};
 use crate::setting::{
     BlockAt, BlockScope, Check, Key, Kind, MODE, Mode, Needs, SharedSettings, count, kinds, millis, one_of, settings, steps,
+    words,
 };
 
 settings! {
     pub struct Settings {
         mode: Mode = r#""nudge""#, MODE, "";
-        count: Counted = r#""no_news""#, one_of(&COUNTED),
-            "no_news | all: calls that failed or brought their agent nothing new; fifty that read one file are work";
+        count: Counted = r#""no_news""#, one_of(Counted::WORDS),
+            "{words}: calls that failed or brought their agent nothing new; fifty that read one file are work";
         threshold: u32 = "10", count(1), "calls of a finding";
         workers_min: u32 = "2", WorkersMin, "distinct workers of a finding: one alone is another detector's business";
-        worker: Worker = r#""session""#, one_of(&WORKERS),
-            "session | agent: what counts as one worker; a session may give its calls as many agents as it likes";
+        worker: Worker = r#""session""#, one_of(Worker::WORDS),
+            "{words}: what counts as one worker; a session may give its calls as many agents as it likes";
         window_ms: i64 = "1_800_000", WholePanes { panes_max: Some(SWARM_PANES_MAX as i64) },
             "sliding window, ms of event time; 0 = never forgets, and tells each step once for ever";
         pane_ms: i64 = "60_000", PaneMs, "slice of the window, ms; must divide window_ms and cooldown_ms";
-        steps: SwarmSteps = r#""once""#, one_of(&STEPS),
-            "once | double | each: fifty agents at one dead endpoint are one event, not three";
+        steps: SwarmSteps = r#""once""#, one_of(SwarmSteps::WORDS),
+            "{words}: fifty agents at one dead endpoint are one event, not three";
         block_at: u32 = "40", BlockAt, "calls of a block in mode block; 0 = never";
-        notify: Notify = r#""contributors""#, one_of(&NOTIFY),
-            "contributors | latest: each agent at its next such call, or the one whose call came last";
+        notify: Notify = r#""contributors""#, one_of(Notify::WORDS),
+            "{words}: each agent at its next such call, or the one whose call came last";
         cooldown_ms: i64 = "600_000", WholePanes { panes_max: None }, "period within which a step is told once, ms; 0 = one endless period";
         workers_max: u32 = "256", steps(1, SWARM_WORKERS_MAX),
             "workers kept per pane, 768 KiB of them; more saturate the number";
@@ -32,61 +33,48 @@ settings! {
     }
 }
 
-/// What counts as one worker of a swarm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Worker {
-    /// A session, whatever agents it names as callers: names within a session cost it nothing.
-    #[default]
-    Session,
-    /// Each agent of a session (attocode).
-    Agent,
-}
-
-/// Which steps of a swarm counter are published.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SwarmSteps {
-    /// The threshold, and in mode `block` `block_at`.
-    #[default]
-    Once,
-    /// The threshold, its double, its fourfold …
-    Double,
-    /// Every count from the threshold on (attocode).
-    Each,
-}
-
-/// Whom a swarm command addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Notify {
-    /// Each agent at its next matching call.
-    #[default]
-    Contributors,
-    /// The agent whose call came last (attocode).
-    Latest,
-}
-
-/// Which calls `call_rate` and `swarm_repeat` count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Counted {
-    /// Calls that failed, or repeated a known call with a known answer. A swarm's are counted when the outcome is known: fifty workers that read
-    /// one popular file are work; fifty that meet one dead endpoint are a loop. `call_rate` counts also those not answered yet.
-    #[default]
-    NoNews,
-    /// Every call, when it is requested (attocode, IronCurtain).
-    All,
-}
-
-impl Counted {
-    /// The word of a policy for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        COUNTED.iter().find(|(_, counted)| *counted == self).map_or("", |(word, _)| word)
+words! {
+    /// What counts as one worker of a swarm.
+    pub enum Worker {
+        /// A session, whatever agents it names as callers: names within a session cost it nothing.
+        Session = "session",
+        /// Each agent of a session (attocode).
+        Agent = "agent",
     }
 }
 
-pub(super) const COUNTED: [(&str, Counted); 2] = [("no_news", Counted::NoNews), ("all", Counted::All)];
-const WORKERS: [(&str, Worker); 2] = [("session", Worker::Session), ("agent", Worker::Agent)];
-const STEPS: [(&str, SwarmSteps); 3] = [("once", SwarmSteps::Once), ("double", SwarmSteps::Double), ("each", SwarmSteps::Each)];
-const NOTIFY: [(&str, Notify); 2] = [("contributors", Notify::Contributors), ("latest", Notify::Latest)];
+words! {
+    /// Which steps of a swarm counter are published.
+    pub enum SwarmSteps {
+        /// The threshold, and in mode `block` `block_at`.
+        Once = "once",
+        /// The threshold, its double, its fourfold …
+        Double = "double",
+        /// Every count from the threshold on (attocode).
+        Each = "each",
+    }
+}
+
+words! {
+    /// Whom a swarm command addresses.
+    pub enum Notify {
+        /// Each agent at its next matching call.
+        Contributors = "contributors",
+        /// The agent whose call came last (attocode).
+        Latest = "latest",
+    }
+}
+
+words! {
+    /// Which calls `call_rate` and `swarm_repeat` count.
+    pub enum Counted {
+        /// Calls that failed, or repeated a known call with a known answer. A swarm's are counted when the outcome is known: fifty workers that
+        /// read one popular file are work; fifty that meet one dead endpoint are a loop. `call_rate` counts also those not answered yet.
+        NoNews = "no_news",
+        /// Every call, when it is requested (attocode, IronCurtain).
+        All = "all",
+    }
+}
 
 /// Panes are kept for some time however short the window is: short ones are many. An endless window has a single one.
 pub(super) fn few_panes(check: &mut Check, path: &str, pane_ms: i64, window_ms: i64) {

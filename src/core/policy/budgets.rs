@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::event::EventTime;
 use crate::limits::{BUDGETS_MAX, COST_USD_MAX, LABEL_KEY_CHARS_MAX, POLICY_MS_MAX};
 use crate::setting::{
-    Amount, Key, MODE, Mode, Must, Name, PatternsOrNameless, Section, Table, Usd, Whole, kinds, one_of, settings,
+    Amount, Form, Key, MODE, Mode, Must, Name, PatternsOrNameless, Section, Table, Usd, kinds, one_of, settings, within, words,
 };
 use crate::whom::{Kind, Who, Whom};
 
@@ -20,38 +20,24 @@ const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 /// The first Monday of Unix time.
 const MONDAY_MS: i64 = 4 * DAY_MS;
 
-/// How long a window is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Per {
-    /// As long as the session lives: each session of the scope has the budget by itself.
-    Session,
-    /// As long as the tree of agents lives: each tree of the scope has the budget by itself.
-    Tree,
-    /// A minute: a limit of its cost is a speed.
-    Minute,
-    Hour,
-    #[default]
-    Day,
-    /// Seven days that begin with a Monday.
-    Week,
+words! {
+    /// How long a window is.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Per {
+        /// As long as the session lives: each session of the scope has the budget by itself.
+        Session = "session",
+        /// As long as the tree of agents lives: each tree of the scope has the budget by itself.
+        Tree = "tree",
+        /// A minute: a limit of its cost is a speed.
+        Minute = "minute",
+        Hour = "hour",
+        Day = "day",
+        /// Seven days that begin with a Monday.
+        Week = "week",
+    }
 }
 
 impl Per {
-    const WORDS: [(&str, Self); 6] = [
-        ("session", Self::Session),
-        ("tree", Self::Tree),
-        ("minute", Self::Minute),
-        ("hour", Self::Hour),
-        ("day", Self::Day),
-        ("week", Self::Week),
-    ];
-
-    /// The word of a policy and of a key.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, per)| *per == self).map_or("", |(word, _)| word)
-    }
-
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(word, _)| *word == name).map(|(_, per)| *per)
@@ -186,15 +172,15 @@ settings! {
     /// One `[[budget]]` of a policy; limits of 0 are none.
     pub struct Budget {
         name: String = r#""none""#, Must(Name), "name, shown in commands; each once, without a /";
-        scope: BudgetScope = r#""tenant""#, Must(ScopeOf), "agent | tree | swarm | tenant | label:KEY, each of them by itself: whose use is added up";
+        scope: BudgetScope = r#""tenant""#, Must(ScopeOf), "{words}, each of them by itself: whose use is added up";
         names: Vec<String> = r#"["*"]"#, PatternsOrNameless("somebody"), "of whom: exact, or a prefix ending in *; of a label its values; empty: who has none";
-        per: Per = r#""day""#, one_of(&Per::WORDS), "session | tree | minute | hour | day | week: window of event time in UTC, after which the sum begins anew; of session and tree their whole life";
-        mode: Mode = r#""nudge""#, MODE, "off | shadow | nudge | block: as of detectors";
-        calls: u64 = "0", Whole(LIMIT_MAX), "calls that were made";
-        tokens: u64 = "0", Whole(LIMIT_MAX), "input and output tokens";
+        per: Per = r#""day""#, one_of(Per::WORDS), "{words}: window of event time in UTC, after which the sum begins anew; of session and tree their whole life";
+        mode: Mode = r#""nudge""#, MODE, "{words}: as of detectors";
+        calls: u64 = "0", within(0, LIMIT_MAX), "calls that were made";
+        tokens: u64 = "0", within(0, LIMIT_MAX), "input and output tokens";
         cost_micro_usd as "cost_usd": u64 = "0.0", Usd(COST_USD_MAX), "US dollars; per minute it limits the speed";
-        wall_ms: u64 = "0", Whole(POLICY_MS_MAX), "from the first use to the last";
-        agents: u64 = "0", Whole(LIMIT_MAX), "agents that others have started, as they first show themselves";
+        wall_ms: u64 = "0", within(0, POLICY_MS_MAX), "from the first use to the last";
+        agents: u64 = "0", within(0, LIMIT_MAX), "agents that others have started, as they first show themselves";
         warn_share: f64 = "0.8", Amount(SHARE_MAX), "share of a limit at which people hear of it; 0 = never";
         nudge_share: f64 = "1.0", Amount(SHARE_MAX), "the same of the agents";
         block_share: f64 = "1.0", Amount(SHARE_MAX), "the same of a block to the end of the window, in mode block";
@@ -349,7 +335,7 @@ impl Budgets {
     };
 
     pub(super) fn read(whole: &mut Table<'_>) -> Self {
-        let mut budgets = whole.rows("budget", BUDGETS_MAX, Budget::SETTINGS, Budget::read);
+        let mut budgets = whole.key("budget").rows(BUDGETS_MAX, Budget::SETTINGS, Budget::read);
         let mut names = BTreeSet::new();
         for (index, Budget { name, .. }) in budgets.iter().enumerate() {
             let path = format!("budget[{index}].name");
@@ -394,7 +380,10 @@ impl Default for BudgetScope {
 
 kinds! {
     /// The scope of a budget.
-    ScopeOf -> BudgetScope, |_| scopes(), |_, key| scope(key);
+    ScopeOf -> BudgetScope, |_| scopes(), |_, key| scope(key), |_| Form::Words {
+        words: Kind::ALL.into_iter().filter(|kind| kind.can_add_up()).map(Kind::as_str).chain(["label:KEY"]).collect(),
+        is_closed: false,
+    };
 }
 
 fn scopes() -> String {

@@ -2,14 +2,12 @@
 
 mod budgets;
 mod prices;
-mod profile;
 mod tenants;
 mod trial;
 pub mod validate;
 
 pub use budgets::{Budget, BudgetScope, BudgetStep, Budgets, Per, Quantity, Reached, Used};
 pub use prices::Prices;
-pub use profile::{PROFILES, Profile};
 pub use tenants::TenantLimits;
 pub use trial::{Arm, Trial};
 
@@ -22,7 +20,36 @@ use crate::limits::{DESCRIPTION_CHARS_MAX, EPISODES_KEPT_MAX};
 pub use crate::setting::{
     BlockScope, Mode, Needs, Problem, Section, Setting, TextPatterns, ToolClass, ToolPolicy, ToolTable, Value,
 };
-use crate::setting::{Flag, Growth, Share, chars, count, millis, one_of, settings};
+use crate::setting::{Flag, Growth, Share, chars, count, millis, one_of, settings, words};
+
+/// A profile that ships with the program, as text: `config` parses and merges it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Profile {
+    pub name: &'static str,
+    pub text: &'static str,
+}
+
+/// All shipped profiles: `default`, the base `plain`, and one per reference system.
+pub const PROFILES: [Profile; 7] = [
+    Profile { name: "default", text: include_str!("../../../config/profiles/default.toml") },
+    Profile { name: "plain", text: include_str!("../../../config/profiles/plain.toml") },
+    Profile { name: "hackeurope", text: include_str!("../../../config/profiles/hackeurope.toml") },
+    Profile { name: "attocode", text: include_str!("../../../config/profiles/attocode.toml") },
+    Profile { name: "cortex", text: include_str!("../../../config/profiles/cortex.toml") },
+    Profile { name: "rockbot", text: include_str!("../../../config/profiles/rockbot.toml") },
+    Profile { name: "ironcurtain", text: include_str!("../../../config/profiles/ironcurtain.toml") },
+];
+
+impl Profile {
+    /// The profile that a policy without a base begins from, that every other one leads back to, and that names every key.
+    pub const DEFAULT: Self = PROFILES[0];
+
+    /// The shipped profile of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        PROFILES.into_iter().find(|profile| profile.name == name)
+    }
+}
 
 /// A complete, valid set of rules. Resolved once; the loop over steps has no configuration left to decide.
 #[derive(Debug, Clone)]
@@ -82,36 +109,27 @@ pub struct OutcomePolicy {
     pub retryable: TextPatterns,
 }
 
-/// What a person's message does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum UserMessage {
-    /// Forget, but blocks and `call_rate` stay.
-    #[default]
-    Reset,
-    /// The same where it brings something: a text like one of the last ones does not.
-    News,
-    /// Only the counter of `text_only` begins again.
-    Text,
-    Ignore,
+words! {
+    /// What a person's message does.
+    pub enum UserMessage {
+        /// Forget, but blocks and `call_rate` stay.
+        Reset = "reset",
+        /// The same where it brings something: a text like one of the last ones does not.
+        News = "news",
+        /// Only the counter of `text_only` begins again.
+        Text = "text",
+        Ignore = "ignore",
+    }
 }
 
-impl UserMessage {
-    const WORDS: [(&'static str, Self); 4] =
-        [("reset", Self::Reset), ("news", Self::News), ("text", Self::Text), ("ignore", Self::Ignore)];
-}
-
-/// What the beginning and the end of a session let it forget. Both are claims of an agent about itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SessionBounds {
-    /// Everything, with the blocks in force.
-    #[default]
-    All,
-    /// What was counted; a block in force stands until it ends, or an operator lifts it.
-    Counts,
-}
-
-impl SessionBounds {
-    const WORDS: [(&'static str, Self); 2] = [("all", Self::All), ("counts", Self::Counts)];
+words! {
+    /// What the beginning and the end of a session let it forget. Both are claims of an agent about itself.
+    pub enum SessionBounds {
+        /// Everything, with the blocks in force.
+        All = "all",
+        /// What was counted; a block in force stands until it ends, or an operator lifts it.
+        Counts = "counts",
+    }
 }
 
 settings! {
@@ -119,9 +137,9 @@ settings! {
     #[derive(Copy)]
     pub struct ProgressPolicy {
         /// What a person's message does.
-        user_message: UserMessage, one_of(&UserMessage::WORDS);
+        user_message: UserMessage, one_of(UserMessage::WORDS);
         /// What `session_start` and `session_end` do.
-        session_bounds: SessionBounds, one_of(&SessionBounds::WORDS);
+        session_bounds: SessionBounds, one_of(SessionBounds::WORDS);
         /// A `progress` event or a changed `state` begins every run and window anew.
         world_state: bool, Flag;
     }

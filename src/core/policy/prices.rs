@@ -72,7 +72,7 @@ impl Prices {
     pub(super) fn read(table: &mut Table<'_>) -> Self {
         let PriceList { version } = PriceList::read(table);
         let mut prices = Self { version, ..Self::default() };
-        for model in table.rows("model", POLICY_LIST_MAX, ModelPrice::SETTINGS, ModelPrice::read) {
+        for model in table.key("model").rows(POLICY_LIST_MAX, ModelPrice::SETTINGS, ModelPrice::read) {
             let (input, output) = (model.input_usd, model.output_usd);
             // Nobody knows what a cache saves: without a price of its own its tokens cost what others do.
             let price = Price { input, cached: model.cached_usd.unwrap_or(input), output };

@@ -38,7 +38,7 @@ impl TenantLimits {
 
     pub(super) fn read(whole: &mut Table<'_>) -> Self {
         let mut limits = Self::default();
-        let rows = whole.rows("tenant", POLICY_LIST_MAX, TenantLimit::SETTINGS, TenantLimit::read);
+        let rows = whole.key("tenant").rows(POLICY_LIST_MAX, TenantLimit::SETTINGS, TenantLimit::read);
         for (entry, TenantLimit { names, events_per_minute }) in rows.into_iter().enumerate() {
             let rule = TenantRule { entry, events_per_minute };
             for name in names {

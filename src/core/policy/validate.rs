@@ -66,7 +66,7 @@ kinds! {
 }
 
 impl Policy {
-    /// Its tables beside those of the detectors and of the score, as the default policy has them.
+    /// Its tables beside those of the detectors and the weights of the facts, as the default policy has them.
     pub const SECTIONS: &[Section] = &[
         Section::of_file("", TopLevel::SETTINGS),
         Section::of_file("identity", Identity::SETTINGS),
@@ -75,6 +75,7 @@ impl Policy {
         Section::of_file("episodes", EpisodePolicy::SETTINGS),
         Section::of_file("evidence", EvidencePolicy::SETTINGS),
         Section::of_file("fusion", FusionPolicy::SETTINGS),
+        Weights::SECTION,
         tools::SECTION,
         TenantLimits::SECTION,
         Trial::SECTION,

@@ -3,7 +3,7 @@
 use crate::limits::{NAME_CHARS_MAX, POLICY_LIST_MAX};
 use crate::setting::patterns::TextPatterns;
 
-/// A rule that a policy breaks.
+/// A rule that a file breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
@@ -15,17 +15,20 @@ pub struct Problem {
 
 /// The problems found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Check {
+pub struct Check {
     problems: Vec<Problem>,
 }
 
 impl Check {
     /// All problems, if there are any.
-    pub(crate) fn finish(self) -> Result<(), Vec<Problem>> {
+    ///
+    /// # Errors
+    /// These problems, in the order in which they were found.
+    pub fn finish(self) -> Result<(), Vec<Problem>> {
         if self.problems.is_empty() { Ok(()) } else { Err(self.problems) }
     }
 
-    pub(crate) fn problem(&mut self, path: &str, message: String) {
+    pub fn problem(&mut self, path: &str, message: String) {
         self.problems.push(Problem { path: path.to_owned(), message });
     }
 

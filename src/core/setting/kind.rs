@@ -1,32 +1,47 @@
 //! Kinds of settings: what a value must be, what it becomes, and how its range reads in the documentation.
 
+use std::marker::PhantomData;
+
 use crate::identity::Phrases;
 use crate::limits::{FACTOR_MAX, POLICY_MS_MAX};
-use crate::setting::mode::{BlockScope, Mode};
-use crate::setting::{patterns::TextPatterns, table::Key};
+use crate::setting::patterns::TextPatterns;
+use crate::setting::section::{Form, Setting};
+use crate::setting::table::{Key, Table};
 
 /// How a setting is read and documented.
-pub(crate) trait Kind {
+pub trait Kind {
     /// What a value of a file becomes.
     type Of;
 
     /// Checks the value of a key; one that is out of range is a problem, and the answer is in range nevertheless.
     fn read(&self, key: &mut Key<'_>) -> Self::Of;
 
-    /// The range, for people to read.
+    /// The range, for people to read; empty where the text of the setting has it.
     fn range(&self) -> String;
 
-    /// Whether an entry of a list of tables has the default where it leaves the key out.
+    /// What may stand there.
+    fn form(&self) -> Form {
+        Form::Value
+    }
+
+    /// Whether it has the default where a table leaves it out.
     fn is_filled(&self) -> bool {
         true
     }
 }
 
-/// Kinds: a name with what it may be given, the type of a value, its range, and how it is read.
+/// A kind whose values have this type: what a setting is made from.
+pub const fn kind_of<T, K: Kind<Of = T>>(kind: K) -> K {
+    kind
+}
+
+/// Kinds: a name with what it may be given, the type of a value, its range, how it is read, and the form where a value does not show it.
+#[macro_export]
 macro_rules! kinds {
-    ($($(#[doc = $about:literal])+ $Name:ident $(($($Given:ty),+))? -> $Of:ty, $range:expr, $read:expr;)+) => {$(
+    ($($(#[doc = $about:literal])+ $Name:ident $(($($Given:ty),+))? -> $Of:ty, $range:expr, $read:expr $(, $form:expr)?;)+) => {$(
         $(#[doc = $about])+
-        pub(crate) struct $Name $(($(pub(crate) $Given),+))?;
+        #[allow(unreachable_pub, reason = "a kind is as public as its module")]
+        pub struct $Name $(($(pub $Given),+))?;
 
         impl $crate::setting::Kind for $Name {
             type Of = $Of;
@@ -40,10 +55,15 @@ macro_rules! kinds {
                 let range: fn(&Self) -> String = $range;
                 range(self)
             }
+
+            $(fn form(&self) -> $crate::setting::Form {
+                let form: fn(&Self) -> $crate::setting::Form = $form;
+                form(self)
+            })?
         }
     )+};
 }
-pub(crate) use kinds;
+pub use kinds;
 
 kinds! {
     /// A flag: true or false.
@@ -55,25 +75,10 @@ kinds! {
         key.check.count(&key.path, value, least.0)
     };
 
-    /// A count with a lower and an upper bound.
-    Steps(i64, i64) -> u32, |bounds| format!("{} to {}", bounds.0, bounds.1), |bounds, key| {
-        let value = key.integer();
-        key.check.integer(&key.path, value, bounds.0, bounds.1) as u32
-    };
-
-    /// The same, of characters or elements.
-    Chars(Steps) -> usize, |steps| steps.0.range(), |steps, key| steps.0.read(key) as usize;
-
     /// Milliseconds from so many on.
     Millis(i64) -> i64, |least| format!("from {}, ms", least.0), |least, key| {
         let value = key.integer();
         key.check.integer(&key.path, value, least.0, POLICY_MS_MAX)
-    };
-
-    /// A whole number from 0 to this one.
-    Whole(i64) -> u64, |most| format!("0 to {}", most.0), |most, key| {
-        let value = key.integer();
-        key.check.integer(&key.path, value, 0, most.0).unsigned_abs()
     };
 
     /// A number from 0 to this one.
@@ -187,14 +192,42 @@ pub(crate) const fn count(least: u32) -> Count {
     Count(least)
 }
 
-/// A count with an upper bound.
-pub(crate) const fn steps(least: i64, most: usize) -> Steps {
-    Steps(least, most as i64)
+/// A whole number with a lower and an upper bound.
+pub struct Within<T>(i64, i64, PhantomData<T>);
+
+/// A count, or a number of milliseconds, with both bounds.
+#[must_use]
+pub const fn within<T>(least: i64, most: i64) -> Within<T> {
+    Within(least, most, PhantomData)
 }
 
-/// The same, of characters or elements.
-pub(crate) const fn chars(least: i64, most: usize) -> Chars {
-    Chars(steps(least, most))
+/// A count with an upper bound.
+#[must_use]
+pub const fn steps(least: i64, most: usize) -> Within<u32> {
+    within(least, most as i64)
+}
+
+/// The same, of characters, bytes or elements.
+#[must_use]
+pub const fn chars(least: i64, most: usize) -> Within<usize> {
+    within(least, most as i64)
+}
+
+impl<T: TryFrom<i64> + Default> Kind for Within<T> {
+    type Of = T;
+
+    fn read(&self, key: &mut Key<'_>) -> T {
+        let value = key.integer();
+        T::try_from(key.check.integer(&key.path, value, self.0, self.1)).unwrap_or_default()
+    }
+
+    fn range(&self) -> String {
+        format!("{} to {}", self.0, self.1)
+    }
+
+    fn form(&self) -> Form {
+        Form::Range(self.0, self.1)
+    }
 }
 
 /// Milliseconds from `least` on.
@@ -218,10 +251,11 @@ impl Patterns {
 }
 
 /// One of some words, each with its meaning for the program.
-pub(crate) struct OneOf<T: 'static>(&'static [(&'static str, T)]);
+pub struct OneOf<T: 'static>(&'static [(&'static str, T)]);
 
 /// One of some words, in the order of the documentation.
-pub(crate) const fn one_of<T>(words: &'static [(&'static str, T)]) -> OneOf<T> {
+#[must_use]
+pub const fn one_of<T>(words: &'static [(&'static str, T)]) -> OneOf<T> {
     OneOf(words)
 }
 
@@ -236,51 +270,114 @@ impl<T: Copy + Default> Kind for OneOf<T> {
     fn range(&self) -> String {
         self.0.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(", ")
     }
-}
 
-/// What a detector may do.
-pub(crate) const MODE: OneOf<Mode> =
-    OneOf(&[("off", Mode::Off), ("shadow", Mode::Shadow), ("nudge", Mode::Nudge), ("block", Mode::Block)]);
-
-/// What a block covers.
-pub(crate) const BLOCK_SCOPE: OneOf<BlockScope> =
-    OneOf(&[("fingerprint", BlockScope::Fingerprint), ("tool", BlockScope::Tool), ("session", BlockScope::Session)]);
-
-/// A setting that each entry of a list must have: its default is an example.
-pub(crate) struct Must<K>(pub(crate) K);
-
-impl<K: Kind> Kind for Must<K> {
-    type Of = K::Of;
-
-    fn read(&self, key: &mut Key<'_>) -> K::Of {
-        self.0.read(key)
-    }
-
-    fn range(&self) -> String {
-        self.0.range()
-    }
-
-    fn is_filled(&self) -> bool {
-        false
+    fn form(&self) -> Form {
+        Form::Words { words: self.0.iter().map(|(word, _)| *word).collect(), is_closed: true }
     }
 }
 
-/// A setting that an entry of a list may leave out, which is none of its values.
-pub(crate) struct Maybe<K>(pub(crate) K);
+/// Kinds of what is left out, by how it is read.
+macro_rules! left_out {
+    ($($(#[doc = $about:literal])+ $Name:ident<$K:ident $(: $Bound:path)?> -> $Of:ty, $read:expr;)+) => {$(
+        $(#[doc = $about])+
+        pub struct $Name<$K>(pub $K);
 
-impl<K: Kind> Kind for Maybe<K> {
-    type Of = Option<K::Of>;
+        impl<$K: Kind> Kind for $Name<$K> $(where $K::Of: $Bound)? {
+            type Of = $Of;
 
-    fn read(&self, key: &mut Key<'_>) -> Option<K::Of> {
-        (!key.is_missing()).then(|| self.0.read(key))
+            fn read(&self, key: &mut Key<'_>) -> $Of {
+                let read: fn(&Self, &mut Key<'_>) -> $Of = $read;
+                read(self, key)
+            }
+
+            fn range(&self) -> String {
+                self.0.range()
+            }
+
+            fn form(&self) -> Form {
+                self.0.form()
+            }
+
+            fn is_filled(&self) -> bool {
+                false
+            }
+        }
+    )+};
+}
+
+left_out! {
+    /// A setting that each entry of a list must have: its default is an example.
+    Must<K> -> K::Of, |must, key| must.0.read(key);
+
+    /// The same, where a table without it is what the problem is about.
+    Needed<K: Default> -> K::Of, |needed, key| {
+        if !key.is_missing() {
+            return needed.0.read(key);
+        }
+        let table = key.path.rsplit_once('.').map_or("", |(table, _)| table);
+        key.check.problem(table, format!("{} is not set", key.path));
+        K::Of::default()
+    };
+
+    /// A setting that a table may leave out, which is none of its values.
+    Maybe<K> -> Option<K::Of>, |maybe, key| (!key.is_missing()).then(|| maybe.0.read(key));
+}
+
+/// A table in a table.
+pub struct Sub<T>(pub &'static [Setting], pub fn(&mut Table<'_>) -> T);
+
+impl<T> Kind for Sub<T> {
+    type Of = T;
+
+    fn read(&self, key: &mut Key<'_>) -> T {
+        (self.1)(&mut key.table())
     }
 
     fn range(&self) -> String {
-        self.0.range()
+        String::new()
     }
 
-    fn is_filled(&self) -> bool {
-        false
+    fn form(&self) -> Form {
+        Form::Table(self.0)
+    }
+}
+
+/// The same; there is none where the key is missing that it begins with.
+pub struct Begun<T>(pub &'static str, pub Sub<T>);
+
+impl<T> Kind for Begun<T> {
+    type Of = Option<T>;
+
+    fn read(&self, key: &mut Key<'_>) -> Option<T> {
+        let is_begun = !key.table().key(self.0).is_missing();
+        is_begun.then(|| self.1.read(key))
+    }
+
+    fn range(&self) -> String {
+        self.1.range()
+    }
+
+    fn form(&self) -> Form {
+        self.1.form()
+    }
+}
+
+/// Tables, as many as there are. Each has its own defaults.
+pub struct Tables<T>(pub &'static [Setting], pub fn(&mut Table<'_>) -> T);
+
+impl<T> Kind for Tables<T> {
+    type Of = Vec<T>;
+
+    fn read(&self, key: &mut Key<'_>) -> Vec<T> {
+        key.rows(usize::MAX, self.0, self.1)
+    }
+
+    fn range(&self) -> String {
+        String::new()
+    }
+
+    fn form(&self) -> Form {
+        Form::Tables(self.0)
     }
 }
 
@@ -288,7 +385,7 @@ impl<K: Kind> Kind for Maybe<K> {
 mod tests {
     use super::*;
     use crate::setting::table::SharedSettings;
-    use crate::setting::{check::Check, table::Table, value::Value};
+    use crate::setting::{check::Check, value::Value};
 
     #[test]
     fn a_price_or_limit_in_dollars_is_exact_to_the_millionth() {

@@ -1,7 +1,7 @@
-//! How settings of a policy are described: once, with type, default, range and text. Reading, checking and documentation follow from that.
+//! How settings are described: once, with type, default, range and text. Reading, checking and documentation follow from that, of policies
+//! and of the configuration of a process.
 
 mod check;
-#[macro_use]
 mod describe;
 mod kind;
 mod mode;
@@ -12,19 +12,20 @@ mod table;
 mod tool;
 mod value;
 
-pub(crate) use check::Check;
-pub use check::Problem;
-pub(crate) use describe::settings;
+pub use check::{Check, Problem};
+pub use describe::{settings, words};
 pub(crate) use kind::{
-    Amount, BLOCK_SCOPE, BlockAt, Flag, Growth, Kind, MODE, Maybe, Must, Name, NameOrNone, Names, NamesInOrder, Patterns,
-    PatternsOrNameless, PhrasesInOrder, Regexes, Share, Text, Times, Tools, Usd, Whole, Window, chars, count, kinds, millis,
-    one_of, steps,
+    Amount, BlockAt, Growth, Name, NameOrNone, Names, NamesInOrder, Patterns, PatternsOrNameless, PhrasesInOrder, Regexes, Share,
+    Times, Tools, Usd, Window, count, millis,
 };
+pub use kind::{
+    Begun, Flag, Kind, Maybe, Must, Needed, OneOf, Sub, Tables, Text, Within, chars, kind_of, kinds, one_of, steps, within,
+};
+pub(crate) use mode::{BLOCK_SCOPE, MODE};
 pub use mode::{BlockScope, Mode};
 pub use needs::Needs;
 pub use patterns::TextPatterns;
-pub(crate) use section::section_toml;
-pub use section::{Section, Setting};
-pub(crate) use table::{Key, SharedSettings, Table};
+pub use section::{Form, Section, Setting, section_toml};
+pub use table::{Key, SharedSettings, Table};
 pub use tool::{ToolClass, ToolPolicy, ToolTable};
 pub use value::Value;

@@ -1,30 +1,29 @@
 //! What a detector may do, and what its block covers.
 
-/// What a detector may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Mode {
-    /// Nothing; it does not run.
-    #[default]
-    Off,
-    /// It decides, and its commands are published as shadow.
-    Shadow,
-    /// It nudges, and never blocks.
-    Nudge,
-    /// It nudges, and blocks what goes on.
-    Block,
+use crate::setting::{OneOf, one_of, words};
+
+/// What a detector may do, as a setting.
+pub(crate) const MODE: OneOf<Mode> = one_of(Mode::WORDS);
+
+/// What a block covers, as a setting.
+pub(crate) const BLOCK_SCOPE: OneOf<BlockScope> = one_of(BlockScope::WORDS);
+
+words! {
+    /// What a detector may do.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Mode {
+        /// Nothing; it does not run.
+        Off = "off",
+        /// It decides, and its commands are published as shadow.
+        Shadow = "shadow",
+        /// It nudges, and never blocks.
+        Nudge = "nudge",
+        /// It nudges, and blocks what goes on.
+        Block = "block",
+    }
 }
 
 impl Mode {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Shadow => "shadow",
-            Self::Nudge => "nudge",
-            Self::Block => "block",
-        }
-    }
-
     /// Whether the detector runs at all.
     #[must_use]
     pub const fn is_on(self) -> bool {
@@ -32,12 +31,12 @@ impl Mode {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BlockScope {
-    /// Calls with the looping identity.
-    #[default]
-    Fingerprint,
-    Tool,
-    /// Every call of the agent.
-    Session,
+words! {
+    pub enum BlockScope {
+        /// Calls with the looping identity.
+        Fingerprint = "fingerprint",
+        Tool = "tool",
+        /// Every call of the agent.
+        Session = "session",
+    }
 }

@@ -1,4 +1,4 @@
-//! Reads a table of a policy key by key. A key that is missing or of another type is a problem like any other.
+//! Reads a table of a file key by key. A key that is missing or of another type is a problem like any other.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ static NO_KEYS: BTreeMap<String, Value> = BTreeMap::new();
 
 /// What settings of one table need to know of others.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SharedSettings {
+pub struct SharedSettings {
     /// The value of `history_steps`, not yet checked.
     pub(crate) history_steps: i64,
     /// Whether descriptions are compared (`identity.use_description`).
     pub(crate) use_description: bool,
 }
 
-/// A table of a policy.
-pub(crate) struct Table<'a> {
-    pub(crate) check: &'a mut Check,
+/// A table of a file.
+pub struct Table<'a> {
+    pub check: &'a mut Check,
     /// Dotted path with a dot behind; empty for the whole policy.
     prefix: String,
     values: &'a BTreeMap<String, Value>,
@@ -25,8 +25,8 @@ pub(crate) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// The whole policy; what is no table has no keys.
-    pub(crate) const fn new(check: &'a mut Check, value: &'a Value, shared: &'a SharedSettings) -> Self {
+    /// The whole file; what is no table has no keys.
+    pub const fn new(check: &'a mut Check, value: &'a Value, shared: &'a SharedSettings) -> Self {
         Self { check, prefix: String::new(), values: keys_of(Some(value)), shared }
     }
 
@@ -41,35 +41,19 @@ impl<'a> Table<'a> {
         Table { check: self.check, prefix, values: keys_of(self.values.get(key)), shared: self.shared }
     }
 
-    /// The entries of a list of tables, `most` at the most. What an entry leaves out has its default, where the setting is filled.
-    pub(crate) fn rows<T>(
-        &mut self,
-        key: &str,
-        most: usize,
-        settings: &[Setting],
-        mut read: impl FnMut(&mut Table<'_>) -> T,
-    ) -> Vec<T> {
-        let (path, values) = (self.path(key), self.values);
-        let Some(Value::List(list)) = values.get(key) else {
-            self.check.problem(&path, format!("{path} must be an array"));
-            return Vec::new();
-        };
-        let count = list.len();
-        self.check.rule(&path, count <= most, || format!("{path} has {count} entries, but must not have above {most}"));
-        let mut rows = Vec::with_capacity(count);
-        for (index, value) in list.iter().enumerate() {
-            let mut values = keys_of(Some(value)).clone();
-            for setting in settings.iter().filter(|setting| (setting.is_filled)()) {
-                values.entry(setting.key.to_owned()).or_insert_with(|| Value::of_default(setting.default));
-            }
-            let prefix = format!("{path}[{index}].");
-            rows.push(read(&mut Table { check: self.check, prefix, values: &values, shared: self.shared }));
-        }
-        rows
+    /// A key of it.
+    pub fn key(&mut self, key: &str) -> Key<'_> {
+        Key { path: self.path(key), value: self.values.get(key), values: self.values, shared: self.shared, check: self.check }
     }
 
-    pub(crate) fn key(&mut self, key: &str) -> Key<'_> {
-        Key { path: self.path(key), value: self.values.get(key), values: self.values, shared: self.shared, check: self.check }
+    /// All its texts, by key.
+    #[must_use]
+    pub fn texts(&self) -> BTreeMap<String, String> {
+        let texts = self.values.iter().filter_map(|(key, value)| match value {
+            Value::Text(text) => Some((key.clone(), text.clone())),
+            _ => None,
+        });
+        texts.collect()
     }
 
     /// A number as written, for rules between keys.
@@ -94,10 +78,10 @@ fn written(values: &BTreeMap<String, Value>, key: &str) -> i64 {
 }
 
 /// A key with its value.
-pub(crate) struct Key<'a> {
-    pub(crate) check: &'a mut Check,
+pub struct Key<'a> {
+    pub check: &'a mut Check,
     /// Dotted path of the key.
-    pub(crate) path: String,
+    pub path: String,
     /// What its table shares with others.
     pub(crate) shared: &'a SharedSettings,
     value: Option<&'a Value>,
@@ -111,7 +95,8 @@ impl<'a> Key<'a> {
     }
 
     /// Whether nothing is written there.
-    pub(crate) const fn is_missing(&self) -> bool {
+    #[must_use]
+    pub const fn is_missing(&self) -> bool {
         self.value.is_none()
     }
 
@@ -142,7 +127,8 @@ impl<'a> Key<'a> {
         *flag
     }
 
-    pub(crate) fn text(&mut self) -> &'a str {
+    /// Its text; a problem where it has none.
+    pub fn text(&mut self) -> &'a str {
         let Some(Value::Text(text)) = self.value else {
             self.must_be("a text");
             return "";
@@ -168,8 +154,25 @@ impl<'a> Key<'a> {
         texts.collect()
     }
 
+    /// The entries of a list of tables, `most` at the most. What an entry leaves out has its default, where the setting is filled.
+    pub(crate) fn rows<T>(&mut self, most: usize, settings: &[Setting], mut read: impl FnMut(&mut Table<'_>) -> T) -> Vec<T> {
+        let (list, path) = (if self.is_missing() { &[] } else { self.list() }, &self.path);
+        let count = list.len();
+        self.check.rule(path, count <= most, || format!("{path} has {count} entries, but must not have above {most}"));
+        let mut rows = Vec::with_capacity(count);
+        for (index, value) in list.iter().enumerate() {
+            let mut values = keys_of(Some(value)).clone();
+            for setting in settings.iter().filter(|setting| (setting.is_filled)()) {
+                values.entry(setting.key.to_owned()).or_insert_with(|| Value::of_default(setting.default));
+            }
+            let prefix = format!("{path}[{index}].");
+            rows.push(read(&mut Table { check: self.check, prefix, values: &values, shared: self.shared }));
+        }
+        rows
+    }
+
     /// A table in place of a value.
-    pub(crate) fn table(&mut self) -> Table<'_> {
+    pub fn table(&mut self) -> Table<'_> {
         Table { check: self.check, prefix: format!("{}.", self.path), values: keys_of(self.value), shared: self.shared }
     }
 

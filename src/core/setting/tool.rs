@@ -1,21 +1,22 @@
 //! The policy of a tool: class, identity, volatile fields, threshold factor. One record serves all detectors.
 
 use crate::identity::{CallRules, ToolOutcomeRules};
+use crate::setting::words;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ToolClass {
-    #[default]
-    Normal,
-    /// Asked again until the answer changes: thresholds of counts are multiplied.
-    Poll,
-    /// It only reads, and feeds `exploration`.
-    Read,
-    /// Its success changes the world: progress. A call of it that only looks (`identity.looks`) counts as of class `read`.
-    Mutates,
-    /// Starts another agent: `swarm_repeat` counts the same brief given by several agents, whatever the call answers.
-    Spawn,
-    /// It is transparent to every detector.
-    Exempt,
+words! {
+    pub enum ToolClass {
+        Normal = "normal",
+        /// Asked again until the answer changes: thresholds of counts are multiplied.
+        Poll = "poll",
+        /// It only reads, and feeds `exploration`.
+        Read = "read",
+        /// Its success changes the world: progress. A call of it that only looks (`identity.looks`) counts as of class `read`.
+        Mutates = "mutates",
+        /// Starts another agent: `swarm_repeat` counts the same brief given by several agents, whatever the call answers.
+        Spawn = "spawn",
+        /// It is transparent to every detector.
+        Exempt = "exempt",
+    }
 }
 
 /// The effective policy of one tool.

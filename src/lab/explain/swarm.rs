@@ -121,7 +121,6 @@ struct CallRow<'a> {
     first: String,
     last: String,
     said_or_why_not: String,
-    would_be_told_up_to: String,
 }
 
 /// A session of the swarm.
@@ -151,11 +150,6 @@ fn show(
         first: one.first.to_rfc3339(),
         last: one.last.to_rfc3339(),
         said_or_why_not: why(policy, one),
-        would_be_told_up_to: if one.agents >= settings.workers_min {
-            format!("threshold {}", one.calls)
-        } else {
-            "no threshold".to_owned()
-        },
     }));
     let member = |(session, (events, calls)): (&String, &(u64, u64))| MemberRow {
         session: session.clone(),

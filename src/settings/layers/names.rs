@@ -2,7 +2,8 @@
 
 use loopwarden_core::policy::Profile;
 
-use crate::{layers::tree, layers::tree::Source, messages::diagnostic::UNKNOWN, process::native};
+use crate::layers::{native, tree, tree::Source};
+use crate::messages::diagnostic::UNKNOWN;
 
 /// What the names of all variables begin with.
 pub(crate) const PREFIX: &str = "LOOPWARDEN_";

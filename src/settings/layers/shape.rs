@@ -1,9 +1,8 @@
 //! The shape of a file is the shape of its defaults: their keys are the known keys, their types the expected ones.
 
 use crate::layers::names::{environment_name, misplaced};
-use crate::layers::tree::{Node, Table, Value, join};
-use crate::messages::diagnostic::{Diagnostic, Origin};
-use crate::{layers::suggest::closest, layers::tree};
+use crate::layers::tree::{self, Node, Table, Value, join};
+use crate::messages::diagnostic::{Diagnostic, Origin, closest};
 
 /// Letters of which a known key may be the rest: fewer begin too many.
 const BEGINNING_MIN: usize = 3;

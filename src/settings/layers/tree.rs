@@ -1,7 +1,8 @@
 //! A file as a tree of values that remember where they came from: what layers are merged in.
 
-use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
+use loopwarden_core::setting::Value as Written;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -31,24 +32,6 @@ pub(crate) enum Value {
     Boolean(bool),
     Array(Vec<Node>),
     Table(Table),
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<i64> for Value {
-    fn from(integer: i64) -> Self {
-        Self::Integer(integer)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(boolean: bool) -> Self {
-        Self::Boolean(boolean)
-    }
 }
 
 impl Value {
@@ -233,62 +216,34 @@ pub(crate) fn same(one: &Node, other: &Node) -> bool {
     value_to_toml(&one.value) == value_to_toml(&other.value)
 }
 
+/// The values without their origins, as the core reads them.
+pub(crate) fn to_core(table: &Table) -> Written {
+    fn value_of(node: &Node) -> Written {
+        match &node.value {
+            Value::Text(text) => Written::Text(text.clone()),
+            Value::Integer(integer) => Written::Integer(*integer),
+            Value::Float(float) => Written::Float(*float),
+            Value::Boolean(flag) => Written::Flag(*flag),
+            Value::Array(elements) => Written::List(elements.iter().map(value_of).collect()),
+            Value::Table(table) => to_core(table),
+        }
+    }
+    Written::Table(table.iter().map(|(key, node)| (key.clone(), value_of(node))).collect())
+}
+
+/// A message about the value at a path of a tree, with its place; `shown` is the path as it was written.
+pub(crate) fn diagnostic(table: &Table, code: &'static str, path: &str, message: String, shown: &str) -> Diagnostic {
+    let diagnostic = Diagnostic::new(code, message);
+    match nearest(table, path) {
+        Some(node) => diagnostic.at(&node.origin, shown),
+        None => diagnostic,
+    }
+}
+
 /// The same as JSON, for a hash that does not depend on how TOML was written.
 pub(crate) fn to_json(table: &Table) -> String {
-    let mut json = String::new();
-    write_table(&mut json, table);
-    json
-}
-
-fn write_table(json: &mut String, table: &Table) {
-    json.push('{');
-    for (index, (key, node)) in table.iter().enumerate() {
-        if index > 0 {
-            json.push(',');
-        }
-        write_text(json, key);
-        json.push(':');
-        write_value(json, &node.value);
-    }
-    json.push('}');
-}
-
-fn write_value(json: &mut String, value: &Value) {
-    match value {
-        Value::Text(text) => write_text(json, text),
-        Value::Integer(integer) => json.push_str(&integer.to_string()),
-        // No rule lets one that is not finite pass; JSON has no word for it.
-        Value::Float(float) if !float.is_finite() => json.push_str("null"),
-        Value::Float(float) => json.push_str(&float.to_string()),
-        Value::Boolean(boolean) => json.push_str(if *boolean { "true" } else { "false" }),
-        Value::Array(array) => {
-            json.push('[');
-            for (index, node) in array.iter().enumerate() {
-                if index > 0 {
-                    json.push(',');
-                }
-                write_value(json, &node.value);
-            }
-            json.push(']');
-        }
-        Value::Table(table) => write_table(json, table),
-    }
-}
-
-fn write_text(json: &mut String, text: &str) {
-    json.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => json.push_str("\\\""),
-            '\\' => json.push_str("\\\\"),
-            letter if letter.is_control() => {
-                // Writing to a String cannot fail. Control characters lie below U+0100.
-                let _ = write!(json, "\\u{:04x}", u32::from(letter));
-            }
-            letter => json.push(letter),
-        }
-    }
-    json.push('"');
+    // Keys are text, and a number that is not finite, which no rule lets pass, is null: it cannot fail.
+    serde_json::to_string(&to_toml(table)).unwrap_or_default()
 }
 
 /// Every leaf with its origin, sorted by key; arrays are leaves.

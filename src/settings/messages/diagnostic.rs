@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use strsim::osa_distance;
+
 /// Code of a key that is unknown.
 pub(crate) const UNKNOWN: &str = "E0201";
 /// Code of a value that is bad.
@@ -134,5 +136,45 @@ impl std::error::Error for Diagnostics {}
 impl From<Diagnostic> for Diagnostics {
     fn from(diagnostic: Diagnostic) -> Self {
         Self(vec![diagnostic])
+    }
+}
+
+/// Words longer than this get no suggestion: they are no typing error, and comparing is quadratic.
+const CHARS_MAX: usize = 96;
+
+/// "Did you mean": the candidate closest to `word`, if it is close enough to be meant: at most a third of the letters differ.
+pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let letters = word.chars().take(CHARS_MAX + 1).count();
+    if letters > CHARS_MAX {
+        return None;
+    }
+    let word = word.to_ascii_lowercase();
+    let distance_max = (letters / 3).clamp(1, 4);
+    candidates
+        .into_iter()
+        .filter(|candidate| candidate.len() <= CHARS_MAX)
+        .map(|candidate| (osa_distance(&word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= distance_max && *distance < candidate.chars().count())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// The same as the end of a message; empty where nothing is close.
+pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    closest(word, candidates).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::closest;
+
+    #[test]
+    fn a_word_far_from_all_gets_no_suggestion() {
+        assert_eq!(closest("treshold", ["mode", "threshold"]), Some("threshold"));
+        assert_eq!(closest("THRESHOLD", ["mode", "threshold"]), Some("threshold"));
+        assert_eq!(closest("kakfa", ["mode", "kafka"]), Some("kafka"), "two letters that changed places are one error");
+        assert_eq!(closest("colour", ["mode", "threshold"]), None);
+        assert_eq!(closest("x", ["y"]), None, "one letter of one replaced is another word");
+        assert_eq!(closest(&"m".repeat(200), ["mode"]), None);
     }
 }

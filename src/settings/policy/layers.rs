@@ -1,14 +1,14 @@
 //! Policies from their layers: shipped profiles along the chain of bases, a user's file, overrides.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
-use loopwarden_core::policy::{Detector, PROFILES, Policy, Profile, Value as Written};
+use loopwarden_core::policy::{Detector, PROFILES, Policy, Profile};
 use serde::Serialize;
 
 use crate::layers::tree::{Effective, Node, Source, Table, Value};
 use crate::layers::{file, shape, tree};
-use crate::messages::diagnostic::{Diagnostic, Diagnostics, Origin};
-use crate::{layers::shape::Codes, layers::suggest::closest, policy::idle::SetKeys, policy::tools, policy::tools::ToolIndices};
+use crate::messages::diagnostic::{Diagnostic, Diagnostics, Origin, did_you_mean};
+use crate::{layers::shape::Codes, policy::idle::SetKeys, policy::tools, policy::tools::ToolIndices};
 
 /// Code of everything that is wrong with a policy.
 pub(crate) const CODE: &str = "E0601";
@@ -127,7 +127,7 @@ fn file_layer(text: &str, file: &str) -> Result<Table, Diagnostics> {
 
 fn unknown_profile(what: &str, name: &str, but: &str) -> Diagnostic {
     let names = PROFILES.map(|profile| profile.name);
-    let meant = closest(name, names).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
+    let meant = did_you_mean(name, names);
     Diagnostic::new(CODE, format!("{what} {name:?}{but}{meant}")).help(format!("shipped profiles: {}", names.join(", ")))
 }
 
@@ -152,7 +152,7 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
         move_thresholds(&mut effective, &layer);
         tree::merge(&mut effective, layer);
     }
-    match Policy::read(&Written::Table(written(&effective)), &tree::to_json(&effective)) {
+    match Policy::read(&tree::to_core(&effective), &tree::to_json(&effective)) {
         Ok(policy) if diagnostics.is_empty() => {
             let without_effect = set_keys.messages(&policy, &effective);
             Ok(LoadedPolicy { policy, adds_no_tool, without_effect, tree: effective })
@@ -161,30 +161,11 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
         Err(problems) => {
             diagnostics.extend(problems.into_iter().map(|problem| {
                 let (message, path) = tools.as_written(&problem);
-                let diagnostic = Diagnostic::new(CODE, message);
-                match tree::nearest(&effective, &problem.path) {
-                    Some(node) => diagnostic.at(&node.origin, path),
-                    None => diagnostic,
-                }
+                tree::diagnostic(&effective, CODE, &problem.path, message, &path)
             }));
             Err(Diagnostics::sorted(diagnostics))
         }
     }
-}
-
-/// The values of a tree without their origins, as the core reads them.
-fn written(table: &Table) -> BTreeMap<String, Written> {
-    fn value_of(node: &Node) -> Written {
-        match &node.value {
-            Value::Text(text) => Written::Text(text.clone()),
-            Value::Integer(integer) => Written::Integer(*integer),
-            Value::Float(float) => Written::Float(*float),
-            Value::Boolean(flag) => Written::Flag(*flag),
-            Value::Array(elements) => Written::List(elements.iter().map(value_of).collect()),
-            Value::Table(table) => Written::Table(written(table)),
-        }
-    }
-    table.iter().map(|(key, node)| (key.clone(), value_of(node))).collect()
 }
 
 /// Takes `base` out of a layer. A file without one stands on the default profile; the root on nothing.

@@ -2,11 +2,41 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use crate::layers::tree::{Node, Table, Value};
+use loopwarden_core::setting::{self, Check, SharedSettings};
+
+use crate::layers::tree::{self, Node, Table, Value};
+use crate::messages::diagnostic::{BAD, Diagnostic, Origin};
 use crate::process::config::{Config, InputForm, OtlpSignal, SaslMechanism};
-use crate::{
-    describe::entry::Reader, layers::tree, messages::diagnostic::Origin, process::rules::is_safe, process::webhook::WebhookFormat,
-};
+use crate::process::{rules::is_safe, webhook::WebhookFormat};
+
+/// Merged layers being read, and what is wrong with them.
+pub(crate) struct Reader<'a> {
+    pub(crate) tree: &'a Table,
+    /// Problems that were found so far.
+    pub(crate) problems: &'a mut Vec<Diagnostic>,
+}
+
+impl Reader<'_> {
+    /// The settings, each by itself; none where one of them is bad.
+    pub(crate) fn config(&mut self) -> Option<Config> {
+        let (mut check, values, shared) = (Check::default(), tree::to_core(self.tree), SharedSettings::default());
+        let config = Config::read(&mut setting::Table::new(&mut check, &values, &shared));
+        match check.finish() {
+            Ok(()) => Some(config),
+            Err(problems) => {
+                for problem in problems {
+                    self.bad(&problem.path, problem.message);
+                }
+                None
+            }
+        }
+    }
+
+    /// Notes what is wrong with the value at a path, in words that begin with that path.
+    fn bad(&mut self, path: &str, message: String) {
+        self.problems.push(tree::diagnostic(self.tree, BAD, path, message, path));
+    }
+}
 
 /// Directories that other programs clean up.
 const TEMPORARY: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run/user"];

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use loopwarden_core::event::is_name;
+use loopwarden_core::setting::{Maybe, Needed, settings};
 
-use crate::describe::entry::{settings, text};
 use crate::messages::diagnostic::{BAD, Diagnostic};
+use crate::process::kinds::{FilePath, Ruled};
 use crate::{layers::file, process::rules};
 
 /// Longest name: it is a label of commands, and stands in log lines.
@@ -18,14 +19,13 @@ const TENANTS_MAX: usize = 64;
 settings! {
     /// `[[token]]`.
     pub struct TokenConfig {
-        /// who it is: a reset has it as its label actor, and log lines name it
-        name: String as "ci-agents" where text(rules::plain_name::<NAME_MAX>);
-        /// file with the bearer token
-        file: PathBuf as "/run/secrets/ci-agents-token";
-        /// source, reader, operator, or some of them, separated by commas: reports and asks, reads, resets
-        roles: String as "source" where text(roles);
-        /// these tenants only, separated by commas; empty: events of none; without: all of them, and what the whole process shows
-        tenants: Option<String> as "acme" where text(tenants);
+        name: String = r#""ci-agents""#, Needed(Ruled(rules::plain_name::<NAME_MAX>)),
+            "who it is: a reset has it as its label actor, and log lines name it";
+        file: PathBuf = r#""/run/secrets/ci-agents-token""#, Needed(FilePath), "file with the bearer token";
+        roles: String = r#""source""#, Needed(Ruled(roles)),
+            "source, reader, operator, or some of them, separated by commas: reports and asks, reads, resets";
+        tenants: Option<String> = r#""acme""#, Maybe(Ruled(tenants)),
+            "these tenants only, separated by commas; empty: events of none; without: all of them, and what the whole process shows";
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::describe::entry::{range, settings, text, words};
+use loopwarden_core::setting::{Maybe, Needed, Text, one_of, settings, within, words};
+
 use crate::messages::diagnostic::{BAD, Diagnostic};
+use crate::process::kinds::{FilePath, Ruled};
 use crate::{layers::file, process::rules};
 
 /// Longest name. It is part of a consumer group and of a file.
@@ -18,38 +20,35 @@ const OWN_HEADERS: [&str; 4] = ["content-type", "content-length", "host", "trans
 settings! {
     /// `[[webhook]]`.
     pub struct WebhookConfig {
-        /// names it in metrics and log lines; part of a consumer group, or of the file that keeps its progress
-        name: String as "orchestrator" where text(rules::plain_name::<NAME_MAX>);
-        /// where commands are posted, with http or https; no redirect is followed
-        url: Option<String> as "https://hooks.example.com/loopwarden" where text(rules::target);
-        /// file with the URL instead, where the URL itself is a secret
-        url_file: Option<PathBuf> as "/run/secrets/webhook-url";
-        /// form of a command; binary, structured: CloudEvents 1.0, with attributes as headers or all in one JSON document; otlp: a log record of OpenTelemetry, in JSON; the others: a message for people
-        format: WebhookFormat = "binary";
-        /// nudge, block, unblock, or some of them, separated by commas
-        actions: String = "nudge,block,unblock" where text(actions);
-        /// commands of this tenant only; empty: of none
-        tenant: Option<String> as "acme";
-        /// answers that messages for people have links for where http.public_url is set, separated by commas; empty: none, and those that are out do nothing
-        links: String = "right,false_alarm,allow,stop" where text(answers);
-        /// which commands a webhook begins with that has no progress yet
-        start: WebhookStart = "latest";
-        /// what becomes of a command past its expires_at; with send it holds up the rest for as long as it takes
-        expired: ExpiredCommand = "send";
-        /// file with a token, of pagerduty with the routing key; read again for each request, and never sent over plain http to another host
-        token_file: Option<PathBuf> as "/run/secrets/webhook-token";
-        /// header that carries the token as it is; without: Authorization, as a bearer token
-        token_header: Option<String> as "x-api-key" where text(header);
-        /// file with a secret (whsec_ and base64): requests are signed as Standard Webhooks have it
-        secret_file: Option<PathBuf> as "/run/secrets/webhook-secret";
-        /// PEM, authorities of the receiver's certificate; without: those that the system knows
-        ca_file: Option<PathBuf> as "/etc/loopwarden/receiver-ca.pem";
-        /// proxy for https (http://HOST:PORT), or environment: HTTPS_PROXY and NO_PROXY count; without: none, whatever the environment says
-        proxy: Option<String> as "http://proxy.example.com:3128" where text(rules::proxy);
-        /// ms for a connection
-        connect_ms_max: u64 = 5_000 where range(50..=30_000);
-        /// ms for a whole request
-        request_ms_max: u64 = 30_000 where range(100..=60_000);
+        name: String = r#""orchestrator""#, Needed(Ruled(rules::plain_name::<NAME_MAX>)),
+            "names it in metrics and log lines; part of a consumer group, or of the file that keeps its progress";
+        url: Option<String> = r#""https://hooks.example.com/loopwarden""#, Maybe(Ruled(rules::target)),
+            "where commands are posted, with http or https; no redirect is followed";
+        url_file: Option<PathBuf> = r#""/run/secrets/webhook-url""#, Maybe(FilePath),
+            "file with the URL instead, where the URL itself is a secret";
+        format: WebhookFormat = r#""binary""#, one_of(WebhookFormat::WORDS),
+            "{words}: form of a command; binary, structured: CloudEvents 1.0, with attributes as headers or all in one JSON document; otlp: a log record of OpenTelemetry, in JSON; the others: a message for people";
+        actions: String = r#""nudge,block,unblock""#, Ruled(actions),
+            "nudge, block, unblock, or some of them, separated by commas";
+        tenant: Option<String> = r#""acme""#, Maybe(Text), "commands of this tenant only; empty: of none";
+        links: String = r#""right,false_alarm,allow,stop""#, Ruled(answers),
+            "answers that messages for people have links for where http.public_url is set, separated by commas; empty: none, and those that are out do nothing";
+        start: WebhookStart = r#""latest""#, one_of(WebhookStart::WORDS),
+            "{words}: which commands a webhook begins with that has no progress yet";
+        expired: ExpiredCommand = r#""send""#, one_of(ExpiredCommand::WORDS),
+            "{words}: what becomes of a command past its expires_at; with send it holds up the rest for as long as it takes";
+        token_file: Option<PathBuf> = r#""/run/secrets/webhook-token""#, Maybe(FilePath),
+            "file with a token, of pagerduty with the routing key; read again for each request, and never sent over plain http to another host";
+        token_header: Option<String> = r#""x-api-key""#, Maybe(Ruled(header)),
+            "header that carries the token as it is; without: Authorization, as a bearer token";
+        secret_file: Option<PathBuf> = r#""/run/secrets/webhook-secret""#, Maybe(FilePath),
+            "file with a secret (whsec_ and base64): requests are signed as Standard Webhooks have it";
+        ca_file: Option<PathBuf> = r#""/etc/loopwarden/receiver-ca.pem""#, Maybe(FilePath),
+            "PEM, authorities of the receiver's certificate; without: those that the system knows";
+        proxy: Option<String> = r#""http://proxy.example.com:3128""#, Maybe(Ruled(rules::proxy)),
+            "proxy for https (http://HOST:PORT), or environment: HTTPS_PROXY and NO_PROXY count; without: none, whatever the environment says";
+        connect_ms_max: u64 = "5_000", within(50, 30_000), "ms for a connection";
+        request_ms_max: u64 = "30_000", within(100, 60_000), "ms for a whole request";
     }
 }
 

@@ -7,6 +7,7 @@ use crate::detect::text::{CommandText, TextContext};
 use crate::detect::{detector::Detector, steps::history::History, steps::step::Step};
 use crate::setting::{
     BLOCK_SCOPE, BlockAt, BlockScope, Key, Kind, MODE, Mode, Needs, SharedSettings, ToolPolicy, Window, count, one_of, settings,
+    words,
 };
 
 settings! {
@@ -16,38 +17,36 @@ settings! {
             "calls of a finding; alone in a policy it moves block_at, and both numbers of near_repeat, with it";
         block_at: u32 = "10", BlockAt,
             "calls of a block: agents that repeat a call eight times and then find out by themselves exist; 0 = never";
-        count: RepeatCount = r#""run""#, one_of(&COUNTS),
-            "run | window: in a row, or anywhere in the last window_steps calls";
+        count: RepeatCount = r#""run""#, one_of(RepeatCount::WORDS),
+            "{words}: in a row, or anywhere in the last window_steps calls";
         window_steps: u32 = "20", RepeatWindow, r#"calls, for count = "window""#;
-        evaluate: Evaluate = r#""call""#, one_of(&EVALUATE), "call | turn: at each call, or once per turn";
+        evaluate: Evaluate = r#""call""#, one_of(Evaluate::WORDS), "{words}: at each call, or once per turn";
         reject_notice_always as "reject_notice": bool = r#""auto""#, one_of(&NOTICES),
-            "auto | always: announce rejection only where mode block delivers it, or always";
+            "{words}: announce rejection only where mode block delivers it, or always";
         block_scope: BlockScope = r#""fingerprint""#, BLOCK_SCOPE,
-            "fingerprint | tool | session: what of the agent's calls a block covers, session: all; the narrowest leaves the agent the most";
+            "{words}: what of the agent's calls a block covers, session: all; the narrowest leaves the agent the most";
     }
 }
 
-/// How equal calls are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum RepeatCount {
-    /// Consecutive steps at the tail (attocode).
-    #[default]
-    Run,
-    /// Anywhere in the last `window_steps` calls (HackEurope26).
-    Window,
+words! {
+    /// How equal calls are counted.
+    pub enum RepeatCount {
+        /// Consecutive steps at the tail (attocode).
+        Run = "run",
+        /// Anywhere in the last `window_steps` calls (HackEurope26).
+        Window = "window",
+    }
 }
 
-/// When the count is compared with the threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Evaluate {
-    #[default]
-    Call,
-    /// Once per turn, before the next begins.
-    Turn,
+words! {
+    /// When the count is compared with the threshold.
+    pub enum Evaluate {
+        Call = "call",
+        /// Once per turn, before the next begins.
+        Turn = "turn",
+    }
 }
 
-const COUNTS: [(&str, RepeatCount); 2] = [("run", RepeatCount::Run), ("window", RepeatCount::Window)];
-const EVALUATE: [(&str, Evaluate); 2] = [("call", Evaluate::Call), ("turn", Evaluate::Turn)];
 const NOTICES: [(&str, bool); 2] = [("auto", false), ("always", true)];
 
 impl Rule for Settings {

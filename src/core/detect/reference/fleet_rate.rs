@@ -4,30 +4,30 @@ use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::text::{CommandText, TextContext};
 use crate::detect::{detector::Detector, swarm_repeat::few_panes};
 use crate::limits::SWARM_KEYS_MAX;
-use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, Table, Tools, count, millis, one_of, settings, steps};
+use crate::setting::{
+    BlockScope, MODE, Mode, Needs, SharedSettings, Table, Tools, count, millis, one_of, settings, steps, words,
+};
 
 settings! {
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "only the operator knows what a fleet may start";
         limit: u32 = "30", count(0), "calls; so many pass in a window; 0 = off";
         window_ms: i64 = "300_000", millis(0), "fixed window aligned to the Unix epoch, ms; 0 = off";
-        key: FleetKey = r#""call""#, one_of(&KEYS),
-            "call | args: what is counted, the call or its arguments alone (a definition, whatever tool starts it)";
+        key: FleetKey = r#""call""#, one_of(FleetKey::WORDS),
+            "{words}: what is counted, the call or its arguments alone (a definition, whatever tool starts it)";
         tools: Vec<String> = "[]", Tools, "tools that are counted; empty = all";
         keys_max: u32 = "65_536", steps(1, SWARM_KEYS_MAX), "counters kept per partition; longest unseen goes first";
     }
     then unless_zero;
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FleetKey {
-    #[default]
-    Call,
-    /// Canonical arguments alone: a definition.
-    Args,
+words! {
+    pub enum FleetKey {
+        Call = "call",
+        /// Canonical arguments alone: a definition.
+        Args = "args",
+    }
 }
-
-const KEYS: [(&str, FleetKey); 2] = [("call", FleetKey::Call), ("args", FleetKey::Args)];
 
 /// 0 switches it off, as in rockbot. Its window is its pane.
 fn unless_zero(settings: Settings, table: &mut Table<'_>) -> Settings {

@@ -9,13 +9,14 @@ use crate::identity::Phrases;
 use crate::setting::{Flag, MODE, Mode, Needs, PhrasesInOrder, SharedSettings, count, one_of, settings};
 
 settings! {
+    #[derive(Default)]
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "3", count(1), "failing runs of a finding";
         commands: Phrases = r#"["test", "pytest", "npm test", "jest", "cargo test", "go test"]"#, PhrasesInOrder,
             "what makes a shell command a test run";
         match_words as "match": bool = r#""word""#, one_of(&MATCHING),
-            r#"word | substring: as a word, or anywhere, so that "latest" matches too"#;
+            r#"{words}: as a word, or anywhere, so that "latest" matches too"#;
         zero_failed_fails: bool = "false", Flag, r#"true: "0 failed" counts as a failure"#;
     }
 }

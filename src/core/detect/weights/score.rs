@@ -7,7 +7,7 @@ use crate::detect::finding::{Finding, evidence_identity};
 use crate::detect::steps::facts::{Fact, Facts, Side};
 use crate::detect::weights::measure::{Measured, Waiting};
 use crate::detect::{detector::Detector, rule::CountSettings, steps::history::History, steps::step::Step, steps::tally::Tally};
-use crate::setting::{BlockScope, Mode, Table};
+use crate::setting::{BlockScope, Kind, Mode, Section, Table, kinds, settings};
 
 /// Weights are written with at most so many decimals.
 const HUNDRED: f64 = 100.0;
@@ -39,29 +39,48 @@ impl Default for Weights {
     }
 }
 
+settings! {
+    /// `[score]` beside its weights.
+    struct ScoreTable {
+        nudge_at: i32, Points(0.0, WEIGHT_MAX);
+        block_at: i32, Points(0.0, WEIGHT_MAX);
+        most: i32, Points(0.0, WEIGHT_MAX);
+        step_min: i32, Points(-WEIGHT_MAX, 0.0);
+        step_max: i32, Points(0.0, WEIGHT_MAX);
+        others_share: i32, Points(0.0, 1.0);
+    }
+}
+
+kinds! {
+    /// A number with at most two decimals from one to another, as hundredths.
+    Points(f64, f64) -> i32, |bounds| format!("{} to {}", bounds.0, bounds.1), |bounds, key| {
+        let (value, path) = (key.float(), &key.path);
+        let is_within = (bounds.0..=bounds.1).contains(&value);
+        key.check.rule(path, is_within, || format!("{path} is {value}, but must be {}", bounds.range()));
+        // A cast from floating point saturates.
+        (value.clamp(bounds.0, bounds.1) * HUNDRED).round() as i32
+    };
+}
+
 impl Weights {
+    pub(crate) const SECTION: Section = Section::of_file("score", ScoreTable::SETTINGS);
+
     pub(crate) fn read(table: &mut Table<'_>) -> Self {
-        let nudge_at = read(table, "nudge_at", 0.0, WEIGHT_MAX);
-        let block_at = read(table, "block_at", 0.0, WEIGHT_MAX);
+        let ScoreTable { nudge_at, block_at, most, step_min, step_max, others_share } = ScoreTable::read(table);
         let path = table.path("block_at");
         table.check.rule(&path, block_at >= nudge_at, || {
             format!("{path} is {}, but must not be below nudge_at ({})", decimal(block_at), decimal(nudge_at))
         });
-        let step = (read(table, "step_min", -WEIGHT_MAX, 0.0), read(table, "step_max", 0.0, WEIGHT_MAX));
-        let others_percent = read(table, "others_share", 0.0, 1.0);
-        let most = read(table, "most", 0.0, WEIGHT_MAX);
-        // Who fitted the weights, and on what: for people.
-        table.key("fit").text();
         let mut weights = table.table("weights");
-        let bias = read(&mut weights, "bias", -WEIGHT_MAX, WEIGHT_MAX);
+        let bias = Points(-WEIGHT_MAX, WEIGHT_MAX).read(&mut weights.key("bias"));
         let points = Fact::ALL.map(|fact| {
-            let (least, most) = match fact.side() {
-                Side::Loop => (0.0, WEIGHT_MAX),
-                Side::Work => (-WEIGHT_MAX, 0.0),
+            let points = match fact.side() {
+                Side::Loop => Points(0.0, WEIGHT_MAX),
+                Side::Work => Points(-WEIGHT_MAX, 0.0),
             };
-            read(&mut weights, fact.as_str(), least, most)
+            points.read(&mut weights.key(fact.as_str()))
         });
-        Self { nudge_at, block_at, most, step, others_percent, bias, points }
+        Self { nudge_at, block_at, most, step: (step_min, step_max), others_percent: others_share, bias, points }
     }
 
     #[must_use]
@@ -108,16 +127,6 @@ impl CountSettings {
 pub(crate) fn finding(counts: &CountSettings, counted: Tally, newest: &Step) -> Finding {
     Finding::new(counts.detector, counts.mode, evidence_identity(), counted.count.max(STEPS_MIN), STEPS_MIN)
         .spanning(counted.first, newest.sequence)
-}
-
-/// A number with at most two decimals, as hundredths.
-fn read(table: &mut Table<'_>, key: &str, least: f64, most: f64) -> i32 {
-    let mut key = table.key(key);
-    let value = key.float();
-    let path = &key.path;
-    key.check.rule(path, (least..=most).contains(&value), || format!("{path} is {value}, but must be {least} to {most}"));
-    // A cast from floating point saturates.
-    (value.clamp(least, most) * HUNDRED).round() as i32
 }
 
 /// Hundredths as people write them.

@@ -5,15 +5,6 @@ use std::collections::BTreeSet;
 use crate::limits::POLICY_LIST_MAX;
 use crate::setting::{Maybe, Must, Names, Patterns, Section, Table, Times, ToolClass, ToolPolicy, ToolTable, one_of, settings};
 
-const CLASSES: [(&str, ToolClass); 6] = [
-    ("normal", ToolClass::Normal),
-    ("poll", ToolClass::Poll),
-    ("read", ToolClass::Read),
-    ("mutates", ToolClass::Mutates),
-    ("spawn", ToolClass::Spawn),
-    ("exempt", ToolClass::Exempt),
-];
-
 const IDENTITIES: [(&str, bool); 2] = [("call", false), ("args_only", true)];
 const MASKS: [(&str, bool); 2] = [("default", false), ("none", true)];
 
@@ -37,11 +28,11 @@ settings! {
     /// One `[[tool]]`. What is absent leaves what earlier entries set.
     struct ToolEntry {
         names: Vec<String> = r#"["read_file", "Read", "view", "open_file", "grep", "Grep", "glob", "Glob", "list_dir", "ls"]"#, Must(Patterns("a tool")), "exact, or a prefix ending in *";
-        class: Option<ToolClass> = r#""read""#, Maybe(one_of(&CLASSES)), "normal | poll | read | mutates | spawn | exempt";
-        args_only as "identity": Option<bool> = r#""call""#, Maybe(one_of(&IDENTITIES)), "call | args_only: args_only leaves outcomes out";
+        class: Option<ToolClass> = r#""read""#, Maybe(one_of(ToolClass::WORDS)), "{words}";
+        args_only as "identity": Option<bool> = r#""call""#, Maybe(one_of(&IDENTITIES)), "{words}: args_only leaves outcomes out";
         args: Option<Vec<String>> = "[]", Maybe(Names), "top-level arguments that alone make the identity; empty = all";
         args_ignored: Option<Vec<String>> = "[]", Maybe(Names), "top-level arguments that never do";
-        is_unmasked as "result_mask": Option<bool> = r#""default""#, Maybe(one_of(&MASKS)), "default | none: none where the id or duration is the answer";
+        is_unmasked as "result_mask": Option<bool> = r#""default""#, Maybe(one_of(&MASKS)), "{words}: none where the id or duration is the answer";
         result_ignored: Option<Vec<String>> = "[]", Maybe(Names), "further fields dropped from object results";
         factor: Option<f64> = "1.0", Maybe(Times), "times; thresholds and block_at of counts, rounded up";
     }
@@ -56,7 +47,7 @@ pub(super) const SECTION: Section = Section {
 
 /// What a policy is asked for: a tool's name, or all names with a prefix.
 #[derive(Clone, Copy)]
-enum Subject<'a> {
+enum Covered<'a> {
     Exact(&'a str),
     Prefix(&'a str),
     Other,
@@ -64,7 +55,7 @@ enum Subject<'a> {
 
 /// The table of all tools that are named anywhere.
 pub(super) fn table(whole: &mut Table<'_>, named: &NamedTools<'_>) -> ToolTable {
-    let entries = whole.rows("tool", POLICY_LIST_MAX, ToolEntry::SETTINGS, ToolEntry::read);
+    let entries = whole.key("tool").rows(POLICY_LIST_MAX, ToolEntry::SETTINGS, ToolEntry::read);
     let exact: BTreeSet<&str> = entries
         .iter()
         .flat_map(ToolEntry::exact)
@@ -81,9 +72,9 @@ pub(super) fn table(whole: &mut Table<'_>, named: &NamedTools<'_>) -> ToolTable 
     prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
     let resolved = |subject| policy(&entries, subject, named);
     ToolTable::new(
-        exact.into_iter().map(|name| (name.to_owned(), resolved(Subject::Exact(name)))).collect(),
-        prefixes.into_iter().map(|prefix| (prefix.to_owned(), resolved(Subject::Prefix(prefix)))).collect(),
-        resolved(Subject::Other),
+        exact.into_iter().map(|name| (name.to_owned(), resolved(Covered::Exact(name)))).collect(),
+        prefixes.into_iter().map(|prefix| (prefix.to_owned(), resolved(Covered::Prefix(prefix)))).collect(),
+        resolved(Covered::Other),
     )
 }
 
@@ -99,17 +90,17 @@ impl ToolEntry {
     }
 
     /// Whether it holds for all that the subject stands for. A shorter prefix covers every name of a longer one.
-    fn covers(&self, subject: Subject<'_>) -> bool {
+    fn covers(&self, subject: Covered<'_>) -> bool {
         let (name, is_exact) = match subject {
-            Subject::Exact(name) => (name, true),
-            Subject::Prefix(prefix) => (prefix, false),
-            Subject::Other => return false,
+            Covered::Exact(name) => (name, true),
+            Covered::Prefix(prefix) => (prefix, false),
+            Covered::Other => return false,
         };
         (is_exact && self.exact().any(|exact| exact == name)) || self.prefixes().any(|prefix| name.starts_with(prefix))
     }
 }
 
-fn policy(entries: &[ToolEntry], subject: Subject<'_>, named: &NamedTools<'_>) -> ToolPolicy {
+fn policy(entries: &[ToolEntry], subject: Covered<'_>, named: &NamedTools<'_>) -> ToolPolicy {
     let mut policy = ToolPolicy { factor: 1.0, ..ToolPolicy::default() };
     for entry in entries.iter().filter(|entry| entry.covers(subject)) {
         policy.class = entry.class.unwrap_or(policy.class);
@@ -125,8 +116,8 @@ fn policy(entries: &[ToolEntry], subject: Subject<'_>, named: &NamedTools<'_>) -
         policy.factor = policy.poll_factor;
     }
     let exact = match subject {
-        Subject::Exact(name) => Some(name),
-        Subject::Prefix(_) | Subject::Other => None,
+        Covered::Exact(name) => Some(name),
+        Covered::Prefix(_) | Covered::Other => None,
     };
     let is_in = |tools: &[String]| exact.is_some_and(|name| tools.iter().any(|tool| tool == name));
     policy.in_stagnation = named.stagnation.is_empty() || is_in(named.stagnation);

@@ -57,10 +57,14 @@ impl MannerArgs {
 
 /// The words of a choice among the settings, as the value of a flag.
 fn log_formats() -> impl TypedValueParser<Value = LogFormat> {
-    let words = LogFormat::WORDS.iter().map(|(_, word, text)| PossibleValue::new(*word).help(text.trim().trim_end_matches('.')));
-    PossibleValuesParser::new(words).map(|written| {
-        LogFormat::WORDS.iter().find(|(_, word, _)| *word == written).map(|(format, ..)| *format).unwrap_or_default()
-    })
+    let help = |format: &LogFormat| match format {
+        LogFormat::Auto => "Text on a terminal, JSON otherwise",
+        LogFormat::Text => "For people",
+        LogFormat::Json => "For machines",
+    };
+    let words = LogFormat::WORDS.iter().map(move |(word, format)| PossibleValue::new(*word).help(help(format)));
+    PossibleValuesParser::new(words)
+        .map(|written| LogFormat::WORDS.iter().find(|(word, _)| *word == written).map(|(_, format)| *format).unwrap_or_default())
 }
 
 /// Where settings come from.

@@ -4,13 +4,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loopwarden_core::limits::LANES_MAX;
+use loopwarden_core::setting::{Form, Setting};
 
-use crate::describe::entry::{Entry as _, Form, Reader, Setting};
 use crate::layers::tree::{Effective, Node, Source, Table, Value};
-use crate::layers::{file, names, shape, tree};
+use crate::layers::{documented, file, names, native, shape, shape::Codes, tree};
 use crate::messages::diagnostic::{BAD, Diagnostic, Diagnostics, Origin, UNKNOWN};
-use crate::process::{native, relations};
-use crate::{describe::reference, layers::shape::Codes, process::config::Config, process::relations::BasePaths};
+use crate::process::config::Config;
+use crate::process::relations::{self, BasePaths, Reader};
+
+const HEADER: &str = "\
+# Every setting of loopwarden with its default. What has none stands behind a `#` that touches it.
+#
+# Layers: these defaults < a file < environment < flags. In the environment a key is LOOPWARDEN_ and its path with __ between
+# levels (LOOPWARDEN_KAFKA__BOOTSTRAP_SERVERS; an empty variable counts as not set), as a flag it is --set kafka.bootstrap_servers=…
+# Paths in a file are relative to that file. Nothing is substituted inside files: secrets are named by *_file.
+
+";
 
 const CODES: Codes = Codes { unknown: UNKNOWN, bad: BAD };
 
@@ -80,14 +89,18 @@ impl Loaded {
     }
 }
 
+/// The documented file of defaults: `config/default.toml`.
+pub fn default_file() -> String {
+    HEADER.to_owned() + &documented::file(Config::SETTINGS, "#")
+}
+
 /// Loads the configuration.
 ///
 /// # Errors
 /// Every problem of every layer.
 pub fn load(layers: &Layers) -> Result<Loaded, Diagnostics> {
     let mut diagnostics = Vec::new();
-    let settings = reference::settings();
-    let (mut merged, shape) = (reference::defaults_of(&settings), reference::shape_of(&settings));
+    let (mut merged, shape) = (documented::defaults(Config::SETTINGS), documented::shape(Config::SETTINGS));
     let file = layers.file.clone().or_else(|| variable(layers, "LOOPWARDEN_CONFIG").map(PathBuf::from));
     if let Some(path) = &file {
         match read_file(path) {
@@ -95,7 +108,7 @@ pub fn load(layers: &Layers) -> Result<Loaded, Diagnostics> {
                 native::flatten(&mut layer);
                 shape::check(&mut layer, &shape, "", CODES, &mut diagnostics);
                 let directory = path.parent().unwrap_or(Path::new(""));
-                resolve_paths(&mut layer, &settings, directory);
+                resolve_paths(&mut layer, Config::SETTINGS, directory);
                 // A policy is a path where it is no name of a profile.
                 if let Some(Node { value: Value::Text(policy), .. }) = layer.get_mut("policy")
                     && policy.contains(['/', '.'])
@@ -118,10 +131,12 @@ pub fn load(layers: &Layers) -> Result<Loaded, Diagnostics> {
         set(&mut merged, &shape, &path, &flag.value, &Origin::Flag(Arc::from(flag.name.as_str())), &mut diagnostics);
     }
     if !merged.contains_key("instance") {
-        match host_name(layers) {
-            Some(host) => drop(merged.insert("instance".to_owned(), Value::Text(host).with_origin(&Origin::Host))),
-            None => diagnostics.push(Diagnostic::new(BAD, "instance is not set, and this host has no name to take instead")),
-        }
+        let host = host_name(layers).unwrap_or_else(|| {
+            diagnostics.push(Diagnostic::new(BAD, "instance is not set, and this host has no name to take instead"));
+            // With that message there is no configuration: the name is for the checks of the rest.
+            "unnamed".to_owned()
+        });
+        merged.insert("instance".to_owned(), Value::Text(host).with_origin(&Origin::Host));
     }
     native::check(&mut merged, &mut diagnostics);
     let file = file.as_deref().and_then(Path::parent).filter(|directory| !directory.as_os_str().is_empty());
@@ -136,7 +151,7 @@ pub fn load(layers: &Layers) -> Result<Loaded, Diagnostics> {
 fn read(merged: &Table, base: &BasePaths<'_>, diagnostics: &mut Vec<Diagnostic>) -> Option<Config> {
     let reader = &mut Reader { tree: merged, problems: diagnostics };
     relations::commit(reader);
-    let config = Config::read(reader, "", None);
+    let config = reader.config();
     relations::data_dir(reader, base);
     relations::kafka(reader);
     relations::inputs(reader, config.as_ref());
@@ -218,7 +233,7 @@ fn parse(text: &str, expected: &Value) -> Option<Value> {
 /// Paths in a file are relative to that file, wherever the process was started.
 fn resolve_paths(layer: &mut Table, settings: &[Setting], directory: &Path) {
     for setting in settings {
-        match (&setting.form, layer.get_mut(setting.key).map(|node| &mut node.value)) {
+        match ((setting.form)(), layer.get_mut(setting.key).map(|node| &mut node.value)) {
             (Form::Path, Some(Value::Text(path))) if !path.is_empty() => resolve(path, directory),
             (Form::Table(inner), Some(Value::Table(table))) => resolve_paths(table, inner, directory),
             (Form::Tables(inner), Some(Value::Array(elements))) => {

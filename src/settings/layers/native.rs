@@ -1,8 +1,7 @@
 //! librdkafka settings as people write them: known names, and none that exactly-once owns.
 
-use crate::layers::tree::{Node, Table, Value};
-use crate::messages::diagnostic::{Diagnostic, Origin};
-use crate::{layers::suggest::closest, layers::tree};
+use crate::layers::tree::{self, Node, Table, Value};
+use crate::messages::diagnostic::{Diagnostic, Origin, did_you_mean};
 
 /// Names that librdkafka knows, one a line, from its `CONFIGURATION.md`; without those that only code can set (callbacks).
 const KEYS: &str = include_str!("librdkafka_keys.txt");
@@ -79,7 +78,7 @@ pub(crate) fn check(merged: &mut Table, diagnostics: &mut Vec<Diagnostic>) {
                 let message = format!("librdkafka setting {key:?} is not for you to set: {instead}");
                 diagnostics.push(Diagnostic::new("E0208", message).at(&node.key, name.as_str()));
             } else if !is_known(key) {
-                let meant = closest(key, KEYS.lines()).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
+                let meant = did_you_mean(key, KEYS.lines());
                 let key: String = key.chars().take(128).collect();
                 let message = format!("unknown librdkafka setting {key:?}{meant}");
                 diagnostics.push(Diagnostic::new("E0207", message).at(&node.key, name.as_str()));
