@@ -126,5 +126,5 @@ pub use thread::lane::{Lane, Order, Turn};
 pub use thread::supervise::{Fleet, LaneHandle, LaneReport, SystemClock};
 pub use thread::{exit::Exit, pace::Pace};
 pub use view::ask::{Ask, TaskState, TaskView, View};
-pub use view::found::{AgentView, BudgetView, CounterView, Found, StopView};
+pub use view::found::{AgentView, BudgetView, CounterView, FirstRows, StopView};
 pub use view::listing::{Listed, Listing, Places, SessionOrder, SessionRow, SessionState};

@@ -22,9 +22,18 @@ pub mod exit_code;
 
 pub mod failure;
 
-pub mod input_quality;
+/// How much of the input can be judged: what the events lack, who sends them, and sessions that two sources report.
+///
+/// There is one of it in a process. The listener and the intakes tell it, the page and `loopwarden doctor` show it.
+pub mod input_quality {
+    mod known;
+    mod senders;
+    mod stream;
 
-mod acts;
+    pub use known::InputQuality;
+    pub(crate) use senders::{Row, findings, shown};
+    pub(crate) use stream::{of_input, of_stream};
+}
 
 mod descriptors;
 
@@ -32,6 +41,7 @@ mod mapping_file;
 
 /// What operators ask and are answered, without a word of HTTP or of a command line.
 pub mod operate {
+    pub(crate) mod act;
     pub mod api;
     pub mod lanes;
     pub(crate) mod sessions;
@@ -44,7 +54,22 @@ pub mod output;
 
 pub mod signals;
 
-pub mod telemetry;
+/// What the process tells about itself: log lines, metrics.
+pub mod telemetry {
+    pub mod bill;
+    pub mod guard;
+    mod json;
+    mod lag;
+    mod lines;
+    pub mod logging;
+    pub mod metrics;
+    pub mod process;
+    mod repeats;
+    mod snapshot;
+    mod webhooks;
+    #[cfg(test)]
+    mod written;
+}
 
 pub mod http;
 

@@ -1,10 +1,11 @@
 //! The page of the interface against the routes there are, and the forms in it against what is read and written.
 #![expect(clippy::expect_used, reason = "a helper that panics fails its test")]
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeMap, collections::BTreeSet, fs, path::Path};
 
 use jsonschema::Validator;
 use loopwarden::http::routes::{Group, ROUTES, Route};
+use loopwarden::operate::api::{DryRun, Released, Stop, StopList, StopName, Stopped, TakenAnswer, WouldStop};
 use loopwarden_core::{event::EventTime, whom::Kind};
 use loopwarden_guard::{Answer, Check};
 use loopwarden_sources::Sessions;
@@ -122,6 +123,75 @@ fn a_stop_of_the_page_names_whom_its_scope_needs_and_the_end() {
             let mut bad = good.clone();
             bad[field] = value;
             assert!(!stop.is_valid(&bad), "{bad}");
+        }
+    }
+}
+
+/// What differs between a schema and what is written where everything is known (`full`) and where as little as may be (`least`): a property
+/// that is never written, a field that is no property, one that is required and may be left out or the other way round.
+fn differences(page: &Value, schema: &Value, [full, least]: [&Value; 2], at: &str) -> Vec<String> {
+    let schema = match schema["$ref"].as_str() {
+        Some(name) => page.pointer(name.trim_start_matches('#')).expect("a component"),
+        None => schema,
+    };
+    if let (Some(full), Some(least)) = (full.as_array(), least.as_array()) {
+        let (full, least) = (full.first().expect("an item"), least.first().expect("an item"));
+        return differences(page, &schema["items"], [full, least], &format!("{at}[]"));
+    }
+    let (Some(written), Some(surely)) = (full.as_object(), least.as_object()) else { return Vec::new() };
+    let names = |object: &serde_json::Map<String, Value>| object.keys().cloned().collect::<BTreeSet<_>>();
+    let properties = schema["properties"].as_object().expect("properties");
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+    let mut found: Vec<String> = Vec::new();
+    for (what, one, other) in [("properties", names(properties), names(written)), ("required", required, names(surely))] {
+        found.extend(one.symmetric_difference(&other).map(|name| format!("{what} {at}/{name}")));
+    }
+    for (name, schema) in properties {
+        if let (Some(full), Some(least)) = (written.get(name), surely.get(name)) {
+            found.extend(differences(page, schema, [full, least], &format!("{at}/{name}")));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_page_has_each_field_of_the_answers_about_acts_and_no_other() {
+    let page = page();
+    let text = || "2026-01-01T00:00:00Z".to_owned();
+    let names = Kind::stopped().filter_map(Kind::field).chain(["tenant"]).map(|field| (field.to_owned(), text())).collect();
+    let whom = StopName { scope: "session".to_owned(), names };
+    let stop = Stop {
+        whom: whom.clone(),
+        actor: Some(text()),
+        reason: text(),
+        fail: Some("closed".to_owned()),
+        since: text(),
+        until: text(),
+        command_id: text(),
+    };
+    let least = Stop { whom: StopName { names: BTreeMap::new(), ..whom }, actor: None, fail: None, ..stop.clone() };
+    let stops = |stop: Stop| json!(StopList { stops: vec![stop], more: true });
+    let alike = |value: Value| [value.clone(), value];
+    let answered = TakenAnswer {
+        id: text(),
+        answer: "allow".to_owned(),
+        session_id: text(),
+        episode: text(),
+        until: Some(text()),
+        judged: true,
+    };
+    let answers = [
+        ("Stops", [stops(stop), stops(least)]),
+        ("WouldStop", alike(json!(DryRun { would_stop: WouldStop { agents: 1, more: false } }))),
+        ("Stopped", alike(json!(Stopped { id: text(), until: text(), in_force: true }))),
+        ("Released", alike(json!(Released { id: text(), released: true }))),
+        ("TakenAnswer", alike(json!(answered))),
+    ];
+    for (name, [full, least]) in answers {
+        let schema = &page["components"]["schemas"][name];
+        assert_eq!(differences(&page, schema, [&full, &least], name), Vec::<String>::new());
+        for value in [full, least] {
+            assert!(validator(&page, name).is_valid(&value), "{name}: {value}");
         }
     }
 }

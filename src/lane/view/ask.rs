@@ -22,9 +22,7 @@ pub enum TaskState {
 /// A task as of its last commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskView {
-    /// Which.
     pub id: TaskId,
-    /// What it is doing.
     pub state: TaskState,
     /// Where it stands; none while restoring.
     pub position: Option<Position>,
@@ -35,7 +33,7 @@ pub struct View<'a> {
     /// The state of the tasks that run.
     pub store: &'a dyn StateStore,
     pub tasks: Vec<TaskView>,
-    /// The policy in force.
+    /// In force since the last commit boundary.
     pub policy: &'a Policy,
     pub mode: ProcessMode,
 }

@@ -20,15 +20,15 @@ const LOOKED_AT_MAX: u64 = 100_000;
 /// Counters that are looked up: a session of 256 agents may have one of each budget for each.
 const COUNTERS_MAX: usize = 1_024;
 
-/// Rows that were found.
+/// The rows that a question has found first.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Found<T> {
+pub struct FirstRows<T> {
     pub rows: Vec<T>,
     /// Whether there may be others than these.
     pub more: bool,
 }
 
-impl<T> Sum for Found<T> {
+impl<T> Sum for FirstRows<T> {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self { rows: Vec::new(), more: false }, |mut sum, found| {
             sum.rows.extend(found.rows);
@@ -37,14 +37,12 @@ impl<T> Sum for Found<T> {
     }
 }
 
-/// An agent's session.
+/// An agent's session as of the last commit.
 #[derive(Debug)]
 pub struct AgentView {
     /// The task that holds it.
     pub task: TaskId,
-    /// Whose it is.
     pub subject: SubjectKey,
-    /// Head and history.
     pub session: Session,
 }
 
@@ -77,16 +75,14 @@ pub struct CounterView {
     pub task: TaskId,
     /// The call, in 32 hex digits.
     pub fingerprint: String,
-    /// What is counted.
     pub counter: SwarmCounter,
     /// Calls and agents of its newest window.
     pub held: (u32, u32),
 }
 
-/// A stop in force.
+/// A stop that is in force.
 #[derive(Debug, Clone)]
 pub struct StopView {
-    /// Whom it binds.
     pub whom: Whom,
     pub verdict: Verdict,
 }
@@ -96,8 +92,8 @@ impl View<'_> {
     ///
     /// # Errors
     /// The store failed.
-    pub fn agents(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, StoreError> {
-        let prefix = session::agents_prefix(tenant, session_id);
+    pub fn agents(&self, tenant: &str, session_id: &str) -> Result<Vec<AgentView>, StoreError> {
+        let prefix = session::agents_prefix(Some(tenant), session_id);
         let mut agents = Vec::new();
         for task in self.running(Stage::Session) {
             for key in self.keys((task, KeyFamily::Head), prefix.as_bytes(), AGENTS_SHOWN)? {
@@ -169,8 +165,8 @@ impl View<'_> {
     ///
     /// # Errors
     /// The store failed.
-    pub fn stops(&self, now: EventTime, rows_max: usize) -> Result<Found<StopView>, StoreError> {
-        let mut found = Found { rows: Vec::new(), more: false };
+    pub fn stops(&self, now: EventTime, rows_max: usize) -> Result<FirstRows<StopView>, StoreError> {
+        let mut found = FirstRows { rows: Vec::new(), more: false };
         for task in self.running(Stage::Session) {
             self.scan((task, KeyFamily::Stop), &[], &[], |key, value| {
                 let verdict = StopState::decode(value)?.board.verdicts.first().filter(|stop| stop.expires_at > now).cloned();
@@ -219,8 +215,8 @@ impl View<'_> {
     ///
     /// # Errors
     /// The store failed.
-    pub fn in_force(&self, rows_max: usize) -> Result<Found<Vec<u8>>, StoreError> {
-        let mut found = Found { rows: Vec::new(), more: false };
+    pub fn in_force(&self, rows_max: usize) -> Result<FirstRows<Vec<u8>>, StoreError> {
+        let mut found = FirstRows { rows: Vec::new(), more: false };
         let mut left = IN_FORCE_TIMERS_MAX;
         for task in self.running(Stage::Session).chain(self.running(Stage::Swarm)) {
             let mut subjects = Vec::new();

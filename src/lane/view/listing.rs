@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use loopwarden_core::engine::{AgentStanding, AgentState, Head, SEPARATOR, SubjectKey, Surroundings};
+use loopwarden_core::engine::{AgentStanding, AgentState, Cost, Head, SEPARATOR, SubjectKey, Surroundings};
 use loopwarden_core::event::{EventTime, Stage, TaskId};
 use loopwarden_core::{detect::Flags, whom::Whom};
 use loopwarden_state::{KeyFamily, StoreError, session};
@@ -88,11 +88,8 @@ pub struct Listing {
 pub struct SessionRow {
     pub subject: SubjectKey,
     pub swarm_id: String,
-    pub calls: u64,
     /// Of all its events; 0: none has reported any.
-    pub tokens: u64,
-    /// Likewise. Millionths of a US dollar.
-    pub cost_micro_usd: u64,
+    pub used: Cost,
     pub standing: AgentStanding,
     /// The narrowest stop that binds it.
     pub stop: Option<Whom>,
@@ -105,9 +102,7 @@ impl SessionRow {
         let stop = listing.stop_of(&subject, head);
         Self {
             swarm_id: head.swarm_id.to_string(),
-            calls: around.next_sequence,
-            tokens: head.used.tokens,
-            cost_micro_usd: head.used.micro_usd,
+            used: Cost { calls: around.next_sequence, ..head.used },
             standing: AgentStanding::of(head, &Surroundings { is_stopped: stop.is_some(), now: listing.now, ..around }),
             stop,
             seen: head.time,
@@ -117,7 +112,7 @@ impl SessionRow {
 
     /// The greatest comes first; of equal ones the first by its name.
     fn rank(&self, order: SessionOrder) -> (Reverse<[i128; 3]>, &SubjectKey) {
-        let [cost, tokens, calls] = [self.cost_micro_usd, self.tokens, self.calls].map(i128::from);
+        let [cost, tokens, calls] = [self.used.micro_usd, self.used.tokens, self.used.calls].map(i128::from);
         let first = match order {
             SessionOrder::Cost => [cost, tokens, calls],
             SessionOrder::Tokens => [tokens, cost, calls],
@@ -272,13 +267,11 @@ mod tests {
 
     use super::*;
 
-    fn row(session_id: &str, cost_micro_usd: u64, calls: u64, since: Option<i64>) -> SessionRow {
+    fn row(session_id: &str, micro_usd: u64, calls: u64, since: Option<i64>) -> SessionRow {
         SessionRow {
             subject: SubjectKey::Agent { tenant: "t".to_owned(), session_id: session_id.to_owned(), agent_id: "main".to_owned() },
             swarm_id: String::new(),
-            calls,
-            tokens: 0,
-            cost_micro_usd,
+            used: Cost { calls, tokens: 0, micro_usd },
             standing: AgentStanding {
                 state: if since.is_some() { AgentState::Nudged } else { AgentState::Running },
                 detector: None,

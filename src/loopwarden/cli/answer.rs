@@ -1,15 +1,15 @@
 //! `answer`: what a person makes of the commands of an episode, sent to wherever events go.
 
 use loopwarden_core::event::{EventTime, Judged};
+use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_lab::report::plain;
 use loopwarden_log::clock;
 
-use crate::acts::{Act, LoopAddress, span_ms};
 use crate::cli::args::{AnswerArgs, LogArgs};
-use crate::cli::shared::act::{EVENTS, actor, usage};
-use crate::cli::shared::{act, setup};
-use crate::failure::{Failure, Outcome};
-use crate::{cli::shared::ask::RunningProcess, output};
+use crate::cli::shared::{act, act::usage, setup};
+use crate::failure::Outcome;
+use crate::operate::act::{Act, Does, span_ms};
+use crate::output;
 
 /// Sends the answer.
 ///
@@ -18,21 +18,6 @@ use crate::{cli::shared::ask::RunningProcess, output};
 pub(super) fn run(args: &AnswerArgs, log: &LogArgs) -> Outcome {
     setup::log_quietly(log)?;
     let config = setup::load(&args.place.config, log)?.config;
-    let event = event(args)?;
-    act::expect_sound(&event, "answer", &config)?;
-    let episode = plain(&args.episode);
-    let message = |became: &str| output::line(&format!("answer to episode {episode}: {became}"));
-    if let Some(became) = act::to_topic(&config, args.place.address.as_deref(), &args.session, &event)? {
-        return message(&became);
-    }
-    let process = RunningProcess::of(args.place.address.as_deref(), &config)?;
-    let answer = process.post(EVENTS, &event, act::WAIT, act::ANSWER_BYTES_MAX);
-    let answer = answer.map_err(|error| act::refused(&process, EVENTS, &process.nobody(&error)))?;
-    act::taken(&process, EVENTS, &["202"], answer)?;
-    message(&format!("taken by {}", process.address))
-}
-
-fn event(args: &AnswerArgs) -> Result<String, Failure> {
     let now = EventTime(clock::now_ms());
     let judged = match &args.span {
         Some(span) => {
@@ -42,13 +27,16 @@ fn event(args: &AnswerArgs) -> Result<String, Failure> {
         None if args.right => Judged::Right,
         None => Judged::FalseAlarm,
     };
-    let of = LoopAddress {
-        tenant: args.tenant.clone(),
-        session_id: args.session.clone(),
-        agent_id: args.agent.clone(),
-        episode: args.episode.clone(),
+    let AnswerArgs { episode, session, agent, tenant, place, .. } = args;
+    let act = Act {
+        id: act::id("answer", now),
+        at: now,
+        reason: None,
+        labels: act::labels(act::actor()),
+        whom: Whom::new(tenant.as_deref().unwrap_or_default(), Kind::Session, session),
+        agent_id: agent.clone(),
+        does: Does::Answer { episode: episode.clone(), judged },
     };
-    // A process with a log of its own writes who it knows instead.
-    let (id, actor) = (format!("answer-{}-{}", now.0, std::process::id()), actor());
-    Ok(of.answer(&Act { id: &id, at: now, actor: actor.as_deref(), reason: None }, judged).to_string())
+    let became = act::send(&act, "answer", place, &config, |_| ())?;
+    output::line(&format!("answer to episode {}: {became}", plain(episode)))
 }

@@ -22,7 +22,16 @@ pub mod replay;
 pub mod reset;
 pub mod run;
 pub mod schema;
-mod shared;
+/// What several commands do alike: settings, one request, lines of a file, a range of a topic.
+mod shared {
+    pub(crate) mod act;
+    pub(crate) mod advice;
+    pub(crate) mod ask;
+    pub(crate) mod lines;
+    pub(crate) mod quiet;
+    pub(crate) mod range;
+    pub(crate) mod setup;
+}
 pub mod shell;
 pub mod test;
 pub mod topics;

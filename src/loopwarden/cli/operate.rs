@@ -5,13 +5,15 @@ use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_lab::report::{grouped, plain};
 use loopwarden_log::clock;
 use loopwarden_settings::Config;
-use serde_json::{Map, Value};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
-use crate::acts::{self, Act, span_ms};
 use crate::cli::args::{LogArgs, ReleaseArgs, StopArgs, WhereArgs, WhomArgs};
 use crate::cli::shared::ask::{Answer, RunningProcess};
 use crate::cli::shared::{act, ask, setup};
 use crate::failure::{Failure, Outcome};
+use crate::operate::act::{Act, Does, span_ms};
+use crate::operate::{api, api::StopName, shown};
 use crate::{cli::shared::act::usage, output};
 
 const PATH: &str = "/v1/stops";
@@ -42,17 +44,14 @@ pub fn stop(args: &StopArgs, log: &LogArgs) -> Outcome {
     }
     let reason = args.reason.as_deref().unwrap_or_default();
     let message = |became: &str| format!("{} is stopped until {}: {became}", named(&whom), until.to_rfc3339());
-    let event = |act: &Act<'_>| acts::stop(&whom, &Act { reason: Some(reason), ..*act }, until, args.fail_closed);
-    if let Some(became) = send(&config, &args.place, &whom, event)? {
+    let does = Does::Stop { until, fails_closed: args.fail_closed };
+    if let Some(became) = act::to_topic(&act(&whom, does, Some(reason), now), "act", &args.place, &config)? {
         return output::line(&message(&became));
     }
-    let mut body = request(&whom);
-    body.insert("reason".to_owned(), reason.into());
-    body.insert("until".to_owned(), until.to_rfc3339().into());
-    body.insert("fail".to_owned(), if args.fail_closed { "closed" } else { "open" }.into());
-    let answer = post(&args.place, &config, body)?;
-    let is_known = answer.get("in_force") == Some(&Value::Bool(true));
-    output::line(&message(if is_known { "in force" } else { "taken, and in force once it is judged" }))
+    let fail = if args.fail_closed { "closed" } else { "open" };
+    let more = json!({ "reason": reason, "until": until.to_rfc3339(), "fail": fail });
+    let stopped: api::Stopped = post(&whom, &args.place, &config, more)?;
+    output::line(&message(if stopped.in_force { "in force" } else { "taken, and in force once it is judged" }))
 }
 
 /// Lets agents go on that were stopped.
@@ -65,23 +64,18 @@ pub fn release(args: &ReleaseArgs, log: &LogArgs) -> Outcome {
     let whom = whom(&args.whom);
     let reason = args.reason.as_deref();
     let message = |became: &str| format!("{} is released: {became}", named(&whom));
-    if let Some(became) = send(&config, &args.place, &whom, |act| acts::release(&whom, &Act { reason, ..*act }))? {
+    let release = act(&whom, Does::Release, reason, EventTime(clock::now_ms()));
+    if let Some(became) = act::to_topic(&release, "act", &args.place, &config)? {
         return output::line(&message(&became));
     }
-    let asked = request(&whom);
-    let fields = asked.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
-    let pairs: Vec<String> = fields
-        .chain(reason.map(|reason| ("reason", reason)))
-        .map(|(name, value)| format!("{name}={}", ask::path_part(value)))
-        .collect();
+    let StopName { scope, names } = shown::stop_name(&whom);
+    let fields = names.iter().map(|(name, value)| (&**name, &**value)).chain(reason.map(|reason| ("reason", reason)));
+    let pairs = [("scope", &*scope)].into_iter().chain(fields).map(|(name, value)| format!("{name}={}", ask::path_part(value)));
+    let pairs: Vec<String> = pairs.collect();
     let process = RunningProcess::of(args.place.address.as_deref(), &config)?;
     let answer = process.delete(&format!("{PATH}?{}", pairs.join("&")), act::WAIT, act::ANSWER_BYTES_MAX);
-    let answer = taken(&process, answer)?;
-    output::line(&message(if answer.get("released") == Some(&Value::Bool(true)) {
-        "done"
-    } else {
-        "taken, and done once it is judged"
-    }))
+    let released = taken::<api::Released>(&process, answer)?.released;
+    output::line(&message(if released { "done" } else { "taken, and done once it is judged" }))
 }
 
 fn whom(args: &WhomArgs) -> Whom {
@@ -104,45 +98,31 @@ fn named(whom: &Whom) -> String {
     }
 }
 
-/// A request of the process, as far as it names whom.
-fn request(whom: &Whom) -> Map<String, Value> {
-    let named = whom.kind.field().map(|field| (field, &*whom.name));
-    let tenant = Some(("tenant", &*whom.tenant)).filter(|(_, tenant)| !tenant.is_empty());
-    let fields = [("scope", whom.kind.as_str())].into_iter().chain(tenant).chain(named);
-    fields.map(|(field, value)| (field.to_owned(), value.into())).collect()
-}
-
 /// How many agents a running process knows that would be stopped.
 fn count(whom: &Whom, place: &WhereArgs, config: &Config) -> Result<String, Failure> {
-    let mut body = request(whom);
-    body.insert("dry_run".to_owned(), true.into());
-    let answer = post(place, config, body)?;
-    let agents = answer.pointer("/would_stop/agents").and_then(Value::as_u64).unwrap_or_default();
-    let more = if answer.pointer("/would_stop/more") == Some(&Value::Bool(true)) { " or more" } else { "" };
+    let api::WouldStop { agents, more } = post::<api::DryRun>(whom, place, config, json!({ "dry_run": true }))?.would_stop;
+    let more = if more { " or more" } else { "" };
     let noun = if agents == 1 { "agent" } else { "agents" };
     Ok(format!("{}{more} {noun} that this process knows", grouped(agents)))
 }
 
-fn post(place: &WhereArgs, config: &Config, body: Map<String, Value>) -> Result<Value, Failure> {
+/// Asks the process about them, with what `more` says.
+fn post<T: DeserializeOwned>(whom: &Whom, place: &WhereArgs, config: &Config, mut more: Value) -> Result<T, Failure> {
+    if let (Some(body), Value::Object(names)) = (more.as_object_mut(), json!(shown::stop_name(whom))) {
+        body.extend(names);
+    }
     let process = RunningProcess::of(place.address.as_deref(), config)?;
-    let answer = process.post(PATH, &Value::Object(body).to_string(), act::WAIT, act::ANSWER_BYTES_MAX);
+    let answer = process.post(PATH, &more.to_string(), act::WAIT, act::ANSWER_BYTES_MAX);
     taken(&process, answer)
 }
 
-fn taken(process: &RunningProcess, answer: std::io::Result<Answer>) -> Result<Value, Failure> {
+fn taken<T: DeserializeOwned>(process: &RunningProcess, answer: std::io::Result<Answer>) -> Result<T, Failure> {
     let answer = answer.map_err(|error| act::refused(process, PATH, &process.nobody(&error)))?;
     let body = act::taken(process, PATH, &["200", "202"], answer)?;
     serde_json::from_str(&body).map_err(|error| act::refused(process, PATH, &format!("no answer to a stop: {error}")))
 }
 
-/// Writes the event to the topic of events: what became of it; none where there is no Kafka.
-fn send(config: &Config, place: &WhereArgs, whom: &Whom, event: impl Fn(&Act<'_>) -> Value) -> Result<Option<String>, Failure> {
-    if config.kafka.is_none() {
-        return Ok(None);
-    }
-    let (now, actor) = (EventTime(clock::now_ms()), act::actor());
-    let id = format!("act-{}-{}", now.0, std::process::id());
-    let event = event(&Act { id: &id, at: now, actor: actor.as_deref(), reason: None }).to_string();
-    act::expect_sound(&event, "act", config)?;
-    act::to_topic(config, place.address.as_deref(), whom.record_key(), &event)
+fn act(whom: &Whom, does: Does, reason: Option<&str>, at: EventTime) -> Act {
+    let (id, labels, reason) = (act::id("act", at), act::labels(act::actor()), reason.map(str::to_owned));
+    Act { id, at, reason, labels, whom: whom.clone(), agent_id: None, does }
 }

@@ -9,24 +9,70 @@
 //!   (seats, deadlines)   (door, rates, rules)                    on blocking threads, few of them
 //! ```
 
-mod access;
+/// Who may ask: the gate in front of every route, and what it knows of who stands there.
+mod access {
+    pub(crate) mod door;
+    pub(crate) mod gate;
+    pub(crate) mod host;
+    pub(crate) mod principal;
+    pub(crate) mod rate;
+    pub(crate) mod rule;
+}
+
 mod answer;
 mod backlog;
 pub mod check;
-mod intake;
-mod listener;
+
+/// Events in, and out again as they came.
+mod intake {
+    pub(crate) mod acts;
+    pub(crate) mod answers;
+    pub(crate) mod durable;
+    pub(crate) mod events;
+    pub(crate) mod export;
+    mod found;
+    pub(crate) mod hooks;
+    pub(crate) mod links;
+    pub(crate) mod otlp;
+    pub(crate) mod otlp_sessions;
+    mod standing;
+    pub(crate) mod stops;
+}
+
+/// What the listener is made of: binds, bounds connections and bodies, and knows who is at the other end.
+mod listener {
+    pub(crate) mod body;
+    pub(crate) mod connection;
+    pub(crate) mod diag;
+    pub(crate) mod endpoint;
+    pub(crate) mod metrics;
+    pub(crate) mod peer;
+    pub(crate) mod phase;
+    pub(crate) mod seats;
+}
+
 pub mod routes;
+mod server;
 mod shared;
-mod views;
+
+/// What a process shows: health, commands, state, and the live page.
+mod views {
+    pub(crate) mod admin;
+    pub(crate) mod commands;
+    pub(crate) mod page;
+    pub(super) mod pages;
+    pub(crate) mod process_status;
+    pub(crate) mod query;
+    pub(crate) mod sessions;
+    pub(crate) mod state;
+}
 
 pub use access::door::Door;
-pub use access::link_rights::{AnswerLinks, LinkRights};
-pub use access::principal::{Principals, Role, Roles};
-pub use access::token::Token;
+pub use access::principal::{AnswerLinks, LinkRights, Principals, Role, Roles, Token};
 pub use backlog::{Backlog, BacklogLimits, tenant_of};
 pub use listener::endpoint::Endpoint;
 pub use listener::metrics::Answered;
-pub use listener::server::{Options, Server, StartError};
+pub use server::{Options, Server, StartError};
 pub use shared::TopicWriter;
 pub use views::pages::PAGES;
 pub use views::process_status::{Probe, ProcessStatus};

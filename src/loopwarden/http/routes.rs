@@ -11,7 +11,7 @@ pub use crate::http::access::rule::{Access, Group};
 use crate::http::intake::{answers, events, export, hooks, links, otlp, stops};
 use crate::http::listener::metrics::OTHER;
 use crate::http::shared::{Process, Shared, Sidecar};
-use crate::http::views::{admin, commands, page, pages, sessions, sidecar, state};
+use crate::http::views::{admin, commands, page, pages, sessions, state};
 use crate::http::{answer, check};
 use crate::{http::access::gate::gate, http::access::rule::RouteRule};
 
@@ -106,9 +106,9 @@ pub const ROUTES: [Route; 41] = [
     route("GET", "/v1/state/{session_id}", READER, Group::Commands, Run(|| get(state::rows))),
     route("POST", "/v1/check", SOURCE, Group::Checks, Both(|| post(check::post))),
     route("POST", "/v1/hooks/{agent}", SOURCE, Group::Checks, Both(|| post(hooks::post))),
-    route("GET", "/livez", Access::Open, Group::Probe, Guard(|| get(sidecar::livez))),
-    route("GET", "/readyz", Access::Open, Group::Probe, Guard(|| get(sidecar::readyz))),
-    route("GET", "/metrics", Access::Open, Group::Open, Guard(|| get(sidecar::metrics))),
+    route("GET", "/livez", Access::Open, Group::Probe, Guard(|| get(admin::guard_livez))),
+    route("GET", "/readyz", Access::Open, Group::Probe, Guard(|| get(admin::guard_readyz))),
+    route("GET", "/metrics", Access::Open, Group::Open, Guard(|| get(admin::guard_metrics))),
     route("POST", "/v1/traces", SOURCE, Group::Events, Guard(|| otlp::to_queue(Some(Signal::Traces)))),
     route("POST", "/v1/logs", SOURCE, Group::Events, Guard(|| otlp::to_queue(Some(Signal::Logs)))),
     route("POST", "/v1/metrics", SOURCE, Group::Events, Guard(|| otlp::to_queue(None))),

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::operate::lanes::{Unanswered, answers};
 use crate::{
-    http::access::door::Door, http::access::link_rights::AnswerLinks, http::access::rate::Rates, http::answer,
+    http::access::door::Door, http::access::principal::AnswerLinks, http::access::rate::Rates, http::answer,
     http::answer::Refusal, http::backlog::Backlog, http::check::desk::Desk, http::intake::otlp_sessions::Exports,
     http::listener::body::Bodies, http::listener::metrics::Counts, http::views::process_status::ProcessStatus,
     input_quality::InputQuality,

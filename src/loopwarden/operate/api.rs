@@ -48,14 +48,10 @@ answers! {
     /// An agent of a session as of the last commit.
     pub struct SessionRow {
         pub session_id: String,
-        pub agent_id: String,
-        pub tenant: Option<String>,
-        pub swarm_id: Option<String>,
-        pub calls: u64,
-        /// Of all its events; none where none has reported any.
-        pub tokens: Option<u64>,
-        /// Likewise. Millionths of a US dollar.
-        pub cost_micro_usd: Option<u64>,
+        #[serde(flatten)]
+        pub names: AgentNames,
+        #[serde(flatten)]
+        pub spent: Spent,
         /// Word of an [`AgentState`](loopwarden_core::engine::AgentState).
         pub state: String,
         /// Detector that found its loop.
@@ -77,12 +73,12 @@ answers! {
     }
 
     /// `GET /v1/stops`: stops in force, the newest first.
-    pub struct Stops {
+    pub struct StopList {
         pub stops: Vec<Stop>,
         pub more: bool,
     }
 
-    /// A stop in force.
+    /// A stop in force, by whom and why.
     pub struct Stop {
         #[serde(flatten)]
         pub whom: StopName,
@@ -97,6 +93,44 @@ answers! {
         pub command_id: String,
     }
 
+    /// `POST /v1/stops` that only asks.
+    pub struct DryRun {
+        pub would_stop: WouldStop,
+    }
+
+    /// Agents that a stop would bind.
+    pub struct WouldStop {
+        pub agents: u64,
+        pub more: bool,
+    }
+
+    /// `POST /v1/stops`: what became of it.
+    pub struct Stopped {
+        pub id: String,
+        pub until: String,
+        /// A guard of this process knows; else it is in force once it is judged.
+        pub in_force: bool,
+    }
+
+    /// `DELETE /v1/stops`: what became of it.
+    pub struct Released {
+        pub id: String,
+        /// A guard of this process refuses no more.
+        pub released: bool,
+    }
+
+    /// `POST /v1/answers`: what became of it.
+    pub struct TakenAnswer {
+        pub id: String,
+        pub answer: String,
+        pub session_id: String,
+        pub episode: String,
+        /// When it ends; none: it has no end.
+        pub until: Option<String>,
+        /// It is judged, and holds.
+        pub judged: bool,
+    }
+
     /// `GET /sessions/{id}`: the agents of a session, and what binds them.
     pub struct Session {
         pub session_id: String,
@@ -108,9 +142,8 @@ answers! {
 
     /// An agent of a session as of the last commit: hashes, flags and numbers, and what it was sent; nothing of what it wrote or read.
     pub struct Agent {
-        pub agent_id: String,
-        pub tenant: Option<String>,
-        pub swarm_id: Option<String>,
+        #[serde(flatten)]
+        pub names: AgentNames,
         pub tree: Option<Tree>,
         /// Stage and partition.
         pub task: String,
@@ -130,6 +163,13 @@ answers! {
         pub steps_kept: usize,
         /// The newest ones, oldest first.
         pub steps: Vec<Step>,
+    }
+
+    /// An agent of a session.
+    pub struct AgentNames {
+        pub agent_id: String,
+        pub tenant: Option<String>,
+        pub swarm_id: Option<String>,
     }
 
     /// The place of an agent among those that start each other.

@@ -7,7 +7,7 @@ use loopwarden_lane::{Ask, View};
 use loopwarden_log::clock::Deadline;
 use loopwarden_state::StoreError;
 
-/// Wait for the lanes' answers.
+/// Longest wait for the lanes' answers.
 const ASK_WAIT: Duration = Duration::from_secs(2);
 /// Answers to one question: of the lanes of events, and of the one of sums.
 const ANSWERS_MAX: usize = LANES_MAX as usize + 1;

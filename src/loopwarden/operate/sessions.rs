@@ -2,7 +2,7 @@
 
 use loopwarden_core::engine::{AgentState, SubjectKey};
 use loopwarden_core::event::EventTime;
-use loopwarden_lane::{Found, Listed, Listing, Places, SessionRow, StopView};
+use loopwarden_lane::{FirstRows, Listed, Listing, Places, SessionRow, StopView};
 
 use crate::operate::lanes::{Lanes, Unanswered, answers};
 use crate::operate::{api, shown};
@@ -18,7 +18,7 @@ const STOPS_MAX: usize = 65_536;
 /// The lanes do not answer.
 pub(crate) fn sessions(lanes: &(impl Lanes + ?Sized), mut listing: Listing) -> Result<api::Sessions, Unanswered> {
     let now = listing.now;
-    let stops: Found<StopView> = answers(lanes, move |view| view.stops(now, STOPS_MAX))?.into_iter().sum();
+    let stops: FirstRows<StopView> = answers(lanes, move |view| view.stops(now, STOPS_MAX))?.into_iter().sum();
     listing.stops = stops.rows.into_iter().map(|stop| stop.whom).collect();
     let (mut all, mut from) = (Listed::default(), None::<Places>);
     loop {
@@ -50,12 +50,8 @@ fn row(row: &SessionRow) -> Option<api::SessionRow> {
     let standing = &row.standing;
     Some(api::SessionRow {
         session_id: session_id.clone(),
-        agent_id: agent_id.clone(),
-        tenant: shown::known(tenant),
-        swarm_id: shown::known(&row.swarm_id),
-        calls: row.calls,
-        tokens: shown::reported(row.tokens),
-        cost_micro_usd: shown::reported(row.cost_micro_usd),
+        names: shown::names(tenant, agent_id, &row.swarm_id),
+        spent: shown::spent(row.used),
         state: standing.state.as_str().to_owned(),
         code: standing.detector.map(|detector| detector.as_str().to_owned()),
         loops_since: standing.since.map(EventTime::to_rfc3339),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use loopwarden_core::detect::{Flags, Step, Streaks};
-use loopwarden_core::engine::{Action, Episode, Session, SubjectKey, Tree, Verdict};
+use loopwarden_core::engine::{Action, Cost, Episode, SubjectKey, Tree, Verdict};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Hash64, Hash128, base32};
 use loopwarden_core::policy::{Detector, Reached};
@@ -60,7 +60,7 @@ pub(crate) fn task(task: &TaskView, lane: usize, lag: Option<u64>) -> api::Task 
     }
 }
 
-/// A stop in force.
+/// A stop as people read it.
 pub(crate) fn stop(view: &StopView) -> api::Stop {
     let StopView { whom, verdict } = view;
     let by = verdict.stop();
@@ -95,9 +95,7 @@ pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> api:
     let mut steps: Vec<api::Step> = steps.collect();
     steps.reverse();
     api::Agent {
-        agent_id: agent_id.to_owned(),
-        tenant: known(tenant),
-        swarm_id: known(&head.swarm_id),
+        names: names(tenant, agent_id, &head.swarm_id),
         tree: head.tree.as_deref().map(tree),
         task: agent.task.to_string(),
         epoch: head.board.epoch,
@@ -110,20 +108,19 @@ pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> api:
         episodes: head.episodes.iter().map(episode).collect(),
         shadow_episodes: head.shadow_episodes.iter().map(episode).collect(),
         streaks: streaks(&head.streaks),
-        spent: spent(session),
+        spent: spent(Cost { calls: session.history.next_sequence(), ..head.used }),
         steps_kept: session.history.len(),
         steps,
     }
 }
 
 /// A name; none where it is empty.
-pub(crate) fn known(name: &str) -> Option<String> {
+fn known(name: &str) -> Option<String> {
     Some(name.to_owned()).filter(|name| !name.is_empty())
 }
 
-/// What events have reported of a use; none where none has.
-pub(crate) fn reported(used: u64) -> Option<u64> {
-    Some(used).filter(|used| *used > 0)
+pub(crate) fn names(tenant: &str, agent_id: &str, swarm_id: &str) -> api::AgentNames {
+    api::AgentNames { agent_id: agent_id.to_owned(), tenant: known(tenant), swarm_id: known(swarm_id) }
 }
 
 /// The place of an agent among those that start each other.
@@ -145,9 +142,10 @@ fn streaks(streaks: &Streaks) -> BTreeMap<String, u32> {
     lengths.map(|(name, length)| (name.to_owned(), length)).into()
 }
 
-fn spent(session: &Session) -> api::Spent {
-    let used = session.head.used;
-    api::Spent { calls: session.history.next_sequence(), tokens: reported(used.tokens), cost_micro_usd: reported(used.micro_usd) }
+/// What an agent has used. A zero would be an answer.
+pub(crate) fn spent(used: Cost) -> api::Spent {
+    let reported = |used: u64| Some(used).filter(|used| *used > 0);
+    api::Spent { calls: used.calls, tokens: reported(used.tokens), cost_micro_usd: reported(used.micro_usd) }
 }
 
 /// A budget that agents count in.

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::ConfigArgs;
+use super::{ConfigArgs, operate::WhereArgs};
 use crate::output::OutputFormat;
 
 /// Form of an answer.
@@ -282,12 +282,9 @@ pub struct ResetArgs {
     /// Its tenant
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<String>,
-    /// Address of the running process, in embedded mode; default: the setting http.listen
-    #[arg(long, visible_alias = "url", value_name = "HOST:PORT")]
-    pub address: Option<String>,
-    /// Where settings come from.
+    /// Where the reset is sent to.
     #[command(flatten)]
-    pub config: ConfigArgs,
+    pub place: WhereArgs,
 }
 
 /// `reset task`.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cli::args::{ConfigArgs, InspectArgs, LogArgs};
 use crate::cli::shared::ask::{self, RunningProcess, Unanswered};
-use crate::{cli::shared::setup, cli::shared::task_name::task_of, failure::Failure, operate::api};
+use crate::{cli::shared::setup, cli::shared::setup::task_of, failure::Failure, operate::api};
 
 /// Longest wait for the answer.
 const WAIT: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
     let mut above: Vec<String> = stops.chain(session.budgets.iter().map(spent)).collect();
     let mut sections = Vec::new();
     for agent in &session.agents {
-        let (id, of) = (plain(&args.id), plain(&agent.agent_id));
+        let (id, of) = (plain(&args.id), plain(&agent.names.agent_id));
         above.push(format!(
             "session {id}, agent {of}, task {}, last event {}: {} steps kept, the newest shown",
             agent.task, agent.time, agent.steps_kept,

@@ -14,7 +14,7 @@ use source::Input;
 
 use crate::cli::args::{InspectArgs, InspectCommand, InspectFormat, LogArgs};
 use crate::failure::{Failure, Outcome};
-use crate::{cli::shared::setup, cli::shared::task_name::task_of, exit_code, output::Output};
+use crate::{cli::shared::setup, cli::shared::setup::task_of, exit_code, output::Output};
 
 /// Inspects.
 ///

@@ -3,17 +3,19 @@
 
 mod task;
 
+use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_core::{event::EventTime, limits::AGENTS_SHOWN};
 use loopwarden_lab::report::plain;
 use loopwarden_log::clock;
-use loopwarden_settings::Config;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cli::args::{LogArgs, ResetArgs, ResetCommand};
-use crate::cli::shared::act::{ANSWER_BYTES_MAX, EVENTS, WAIT};
+use crate::cli::shared::act::{ANSWER_BYTES_MAX, WAIT};
 use crate::cli::shared::ask::{Answer, RunningProcess};
 use crate::cli::shared::{act, ask, setup};
 use crate::failure::{Failure, Outcome};
+use crate::operate::act::{Act, Does};
+use crate::operate::api;
 use crate::{exit_code, output, output::say};
 
 /// Bytes of what it says about a session: all its agents, with their newest steps.
@@ -28,69 +30,43 @@ const AGENTS_NAMED: usize = 8;
 pub fn run(command: &ResetCommand, log: &LogArgs) -> Outcome {
     setup::log_quietly(log)?;
     match command {
-        ResetCommand::Session(args) => send(args, log, if args.agent.is_some() { "agent" } else { "session" }),
+        ResetCommand::Session(args) => send(args, log, Kind::Session),
         ResetCommand::Swarm(args) if args.agent.is_some() => {
             Err(Failure::new(exit_code::USAGE, "error: --agent is about a session; a swarm is reset as a whole"))
         }
-        ResetCommand::Swarm(args) => send(args, log, "swarm"),
+        ResetCommand::Swarm(args) => send(args, log, Kind::Swarm),
         ResetCommand::Task(args) => task::run(args, &setup::load(&args.config, log)?.config),
     }
 }
 
 /// Sends the event, to wherever the others go.
-fn send(args: &ResetArgs, log: &LogArgs, scope: &str) -> Outcome {
-    let config = setup::load(&args.config, log)?.config;
-    let event = event(args, scope);
-    act::expect_sound(&event, "name", &config)?;
-    match act::to_topic(&config, args.address.as_deref(), &args.id, &event)? {
-        Some(became) => output::line(&told(args, scope, &became)),
-        None => post(args, &config, (scope, &event)),
-    }
+fn send(args: &ResetArgs, log: &LogArgs, kind: Kind) -> Outcome {
+    let config = setup::load(&args.place.config, log)?.config;
+    let now = EventTime(clock::now_ms());
+    let whom = Whom::new(args.tenant.as_deref().unwrap_or_default(), kind, &args.id);
+    let (id, labels, agent_id) = (act::id("reset", now), act::labels(act::user()), args.agent.clone());
+    let act = Act { id, at: now, reason: None, labels, whom, agent_id, does: Does::Reset };
+    let look = |process: &RunningProcess| {
+        expect_known(args, process, kind);
+        expect_live(process);
+    };
+    let became = act::send(&act, "name", &args.place, &config, look)?;
+    output::line(&told(args, kind, &became))
 }
 
 /// What became of a reset, for people. What a user wrote does nothing to a terminal.
-fn told(args: &ResetArgs, scope: &str, became: &str) -> String {
-    let what = if scope == "swarm" { "swarm" } else { "session" };
+fn told(args: &ResetArgs, kind: Kind, became: &str) -> String {
+    let what = kind.as_str();
     let agent = args.agent.as_deref().map(|agent| format!(", agent {}", plain(agent))).unwrap_or_default();
     let tenant = args.tenant.as_deref().map(|tenant| format!(" of tenant {}", plain(tenant))).unwrap_or_default();
     format!("reset of {what} {}{agent}{tenant}: {became}", plain(&args.id))
 }
 
-fn event(args: &ResetArgs, scope: &str) -> String {
-    let now_ms = clock::now_ms();
-    json!({
-        "id": format!("reset-{now_ms}-{}", std::process::id()),
-        "kind": "reset",
-        "scope": scope,
-        "time": EventTime(now_ms).to_rfc3339(),
-        "tenant": args.tenant,
-        // Every event belongs to a session; that of a swarm's reset is nobody's.
-        "session_id": args.id,
-        "swarm_id": (scope == "swarm").then_some(&args.id),
-        "agent": args.agent.as_ref().map(|agent| json!({ "id": agent })),
-        // Who says so; a process with a log of its own writes what it knows instead.
-        "labels": act::user().map(|actor| json!({ "actor": actor })),
-    })
-    .to_string()
-}
-
-fn post(args: &ResetArgs, config: &Config, (scope, event): (&str, &str)) -> Outcome {
-    let process = RunningProcess::of(args.address.as_deref(), config)?;
-    expect_known(args, &process, scope);
-    expect_live(&process);
-    let answer = process.post(EVENTS, event, WAIT, ANSWER_BYTES_MAX).map_err(|error| {
-        let kafka = "with Kafka: --config FILE, or --set kafka.bootstrap_servers=…";
-        act::refused(&process, EVENTS, &format!("{}\n  {kafka}", process.nobody(&error)))
-    })?;
-    act::taken(&process, EVENTS, &["202"], answer)?;
-    output::line(&told(args, scope, &format!("taken by {}", process.address)))
-}
-
 /// Says when the process holds nothing of that name: it may be a slip. The event is sent all the same: the name may come yet.
-fn expect_known(args: &ResetArgs, process: &RunningProcess, scope: &str) {
-    let (what, path) = if scope == "swarm" { ("swarm", "swarms") } else { ("session", "sessions") };
+fn expect_known(args: &ResetArgs, process: &RunningProcess, kind: Kind) {
+    let what = kind.as_str();
     let tenant = args.tenant.as_ref().map(|tenant| format!("?tenant={}", ask::path_part(tenant))).unwrap_or_default();
-    let asked = format!("/{path}/{}{tenant}", ask::path_part(&args.id));
+    let asked = format!("/{what}s/{}{tenant}", ask::path_part(&args.id));
     let Answer { code, body, .. } = process.get(&asked, WAIT, STATE_BYTES_MAX).unwrap_or_default();
     if code == "404" {
         say(format!("warning: {} holds no {what} {:?}", process.address, args.id));
@@ -114,9 +90,8 @@ fn expect_live(process: &RunningProcess) {
 /// What there is instead of an agent that is not among those of its session. Of an answer that is cut, or shows as many as it may, nobody
 /// knows who is missing.
 fn unknown_agent(agent: &str, body: &str) -> Option<String> {
-    let session: Value = serde_json::from_str(body).ok()?;
-    let agents = session.get("agents")?.as_array()?;
-    let known: Vec<&str> = agents.iter().filter_map(|known| known.get("agent_id")?.as_str()).collect();
+    let session: api::Session = serde_json::from_str(body).ok()?;
+    let known: Vec<&str> = session.agents.iter().map(|known| &*known.names.agent_id).collect();
     if known.is_empty() || known.len() >= AGENTS_SHOWN || known.contains(&agent) {
         return None;
     }

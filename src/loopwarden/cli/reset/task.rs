@@ -16,7 +16,7 @@ use loopwarden_state::{Position, StateKey};
 
 use crate::failure::{Failure, Outcome};
 use crate::{
-    cli::args::ResetTaskArgs, cli::shared::quiet::expect_quiet, cli::shared::task_name::task_of, exit_code, output, output::say,
+    cli::args::ResetTaskArgs, cli::shared::quiet::expect_quiet, cli::shared::setup::task_of, exit_code, output, output::say,
     server::kafka_options,
 };
 

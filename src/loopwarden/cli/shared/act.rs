@@ -1,22 +1,20 @@
 //! How an act of an operator gets from the command line to wherever events go: to a topic, or to a process.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use loopwarden_core::event::{EventTime, RecordMeta, decode};
+use loopwarden_core::event::{ACTOR, EventTime, RecordMeta, decode};
 use loopwarden_kafka::producers::writer::Writer;
-use loopwarden_log::clock;
 use loopwarden_settings::Config;
 
-use crate::cli::shared::ask::{Answer, RunningProcess};
-use crate::failure::{Failure, Outcome};
-use crate::{cli::shared::ask, exit_code, server::kafka_options};
+use crate::cli::shared::ask::{self, Answer, RunningProcess};
+use crate::{cli::args::WhereArgs, exit_code, failure::Failure, operate::act::Act, server::kafka_options};
 
 /// Longest wait for the running process.
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
 /// Bytes that are read of its answer.
 pub(crate) const ANSWER_BYTES_MAX: usize = 64 * 1_024;
 /// Where a process takes events.
-pub(crate) const EVENTS: &str = "/v1/events";
+const EVENTS: &str = "/v1/events";
 
 /// A mistake in what was typed.
 pub(crate) fn usage(message: &str) -> Failure {
@@ -41,29 +39,63 @@ pub(crate) fn actor() -> Option<String> {
     Some(if host.is_empty() { user } else { format!("{user}@{host}") })
 }
 
-/// Refuses what is no event: it would become a dead letter, and nobody here would know. The error calls it `what`.
-///
-/// # Errors
-/// The field that is wrong.
-pub(crate) fn expect_sound(event: &str, what: &str, config: &Config) -> Outcome {
-    let meta = RecordMeta::without_place(EventTime(clock::now_ms()), config.limits.record_bytes_max);
-    let sound = decode(Some(event.as_bytes()), &meta);
-    sound.map(|_| ()).map_err(|rejected| usage(&format!("no such {what} can be: {rejected}")))
+/// Labels of an act. A process with a log of its own writes who it knows instead.
+pub(crate) fn labels(actor: Option<String>) -> BTreeMap<&'static str, String> {
+    actor.map(|actor| (ACTOR, actor)).into_iter().collect()
 }
 
-/// Writes an event to the topic of events: what became of it; none where the configuration has no Kafka.
+/// An id of an act of this command.
+pub(crate) fn id(kind: &str, now: EventTime) -> String {
+    format!("{kind}-{}-{}", now.0, std::process::id())
+}
+
+/// The event of an act. One that is none would become a dead letter, and nobody here would know. The error calls it `what`.
+fn event(act: &Act, what: &str, config: &Config) -> Result<String, Failure> {
+    let event = act.event().to_string();
+    let meta = RecordMeta::without_place(act.at, config.limits.record_bytes_max);
+    decode(Some(event.as_bytes()), &meta).map_err(|rejected| usage(&format!("no such {what} can be: {rejected}")))?;
+    Ok(event)
+}
+
+/// Writes the event of an act to the topic of events: what became of it; none where the configuration has no Kafka.
 ///
 /// # Errors
-/// An address of a process beside Kafka; settings and brokers.
-pub(crate) fn to_topic(config: &Config, address: Option<&str>, key: &str, event: &str) -> Result<Option<String>, Failure> {
+/// The field that is wrong; an address of a process beside Kafka; brokers.
+pub(crate) fn to_topic(act: &Act, what: &str, place: &WhereArgs, config: &Config) -> Result<Option<String>, Failure> {
     let Some(kafka) = &config.kafka else { return Ok(None) };
-    if address.is_some() {
+    if place.address.is_some() {
         return Err(usage("--address is about embedded mode; with Kafka the event goes to the topic"));
     }
+    let event = event(act, what, config)?;
     let writer = Writer::new(&kafka_options(config, kafka, 0)?)?;
-    writer.write(&kafka.input, None, key.as_bytes(), Some(event.as_bytes()))?;
+    writer.write(&kafka.input, None, act.whom.record_key().as_bytes(), Some(event.as_bytes()))?;
     writer.flush()?;
     Ok(Some(format!("sent to {}", kafka.input)))
+}
+
+/// Sends the event of an act to wherever events go: what became of it. `look` at the running process comes before.
+///
+/// # Errors
+/// As [`to_topic`]; the running process.
+pub(crate) fn send(
+    act: &Act,
+    what: &str,
+    place: &WhereArgs,
+    config: &Config,
+    look: impl FnOnce(&RunningProcess),
+) -> Result<String, Failure> {
+    if let Some(became) = to_topic(act, what, place, config)? {
+        return Ok(became);
+    }
+    let event = event(act, what, config)?;
+    let process = RunningProcess::of(place.address.as_deref(), config)?;
+    look(&process);
+    let answer = process.post(EVENTS, &event, WAIT, ANSWER_BYTES_MAX).map_err(|error| {
+        let kafka = "with Kafka: --config FILE, or --set kafka.bootstrap_servers=…";
+        refused(&process, EVENTS, &format!("{}\n  {kafka}", process.nobody(&error)))
+    })?;
+    taken(&process, EVENTS, &["202"], answer)?;
+    Ok(format!("taken by {}", process.address))
 }
 
 /// The body of an answer of one of these codes.

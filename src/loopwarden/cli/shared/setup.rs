@@ -1,12 +1,12 @@
-//! What commands share before they do anything: settings from their layers, the policy, the log, the options of Kafka.
+//! What commands share before they do anything: settings from their layers, the policy, the log, the options of Kafka, the name of a task.
 
 use std::sync::Arc;
 
-use loopwarden_core::policy::Policy;
+use loopwarden_core::{event::Stage, policy::Policy};
 use loopwarden_settings::{Config, Diagnostic, Flag, KafkaConfig, Layers, Loaded};
 
 use crate::cli::args::{ConfigArgs, LogArgs, QUIET_LOG};
-use crate::{failure::Failure, output, telemetry::logging, telemetry::logging::LogControl};
+use crate::{exit_code, failure::Failure, output, telemetry::logging, telemetry::logging::LogControl};
 
 /// Loads the settings of a command.
 ///
@@ -77,4 +77,14 @@ pub(crate) fn kafka_of(config: &Config) -> Result<&KafkaConfig, Failure> {
             .help("as in: --set kafka.bootstrap_servers=localhost:9092, or in the file that --config names")
             .into()
     })
+}
+
+/// The stage and partition that an argument names.
+pub(crate) fn task_of(id: &str) -> Result<(Stage, u32), Failure> {
+    // As people write it, and as log lines do.
+    let parsed = id.split_once([':', '/']).and_then(|(stage, partition)| {
+        let stage = [Stage::Session, Stage::Swarm].into_iter().find(|known| known.as_str() == stage)?;
+        Some((stage, partition.parse().ok()?))
+    });
+    parsed.ok_or_else(|| Failure::new(exit_code::USAGE, format!("error: {id:?} is no task; one is session:3, or swarm:0")))
 }

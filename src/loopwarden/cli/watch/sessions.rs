@@ -84,7 +84,7 @@ fn show(format: PlainFormat, found: &api::Sessions, is_watched: bool) -> Outcome
     if count > 0 {
         out.line("")?;
         out.table(&Table::of(found.sessions.iter().map(row)), OutputFormat::Table)?;
-        if found.sessions.iter().all(|row| row.cost_micro_usd.is_none()) {
+        if found.sessions.iter().all(|row| row.spent.cost_micro_usd.is_none()) {
             out.line("\nno cost reported")?;
         }
     }
@@ -98,14 +98,14 @@ fn row(row: &api::SessionRow) -> Row {
     let seconds = |time: &String| time.split_once('.').map_or_else(|| time.clone(), |(seconds, _)| format!("{seconds}Z"));
     Row {
         session: row.session_id.clone(),
-        agent: row.agent_id.clone(),
-        tenant: row.tenant.clone(),
+        agent: row.names.agent_id.clone(),
+        tenant: row.names.tenant.clone(),
         state: row.state.replace("would_nudge", "would be nudged").replace("would_block", "would be blocked"),
         detector: row.code.clone(),
         loop_since: row.loops_since.as_ref().map(seconds),
-        calls: row.calls,
-        tokens: row.tokens,
-        cost_usd: row.cost_micro_usd.map(|micro| (micro as f64 / 100.0).round() / 1e4),
+        calls: row.spent.calls,
+        tokens: row.spent.tokens,
+        cost_usd: row.spent.cost_micro_usd.map(|micro| (micro as f64 / 100.0).round() / 1e4),
         seen: seconds(&row.seen),
         stopped: row.stop.as_ref().map(api::StopName::words),
     }

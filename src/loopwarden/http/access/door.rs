@@ -142,7 +142,7 @@ fn secret_of(given: &HeaderValue) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{http::access::principal::Roles, http::access::token::Token};
+    use crate::{http::access::principal::Roles, http::access::principal::Token};
 
     const OWN: u32 = 1_000;
 

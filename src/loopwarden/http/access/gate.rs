@@ -13,7 +13,7 @@ use crate::http::access::door::{Asked, Stranger};
 use crate::http::access::principal::{Principal, Roles};
 use crate::http::access::rule::{Access, Group, RouteRule};
 use crate::{
-    http::access::purse::Purse, http::answer, http::answer::Refusal, http::listener::connection::Peer, http::shared::Shared,
+    http::access::principal::Purse, http::answer, http::answer::Refusal, http::listener::connection::Peer, http::shared::Shared,
 };
 
 /// Everything in front of a handler.

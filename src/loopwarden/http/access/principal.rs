@@ -1,13 +1,63 @@
-//! Who asks, and what he may: shown by a token, or by being a program of this process's own user.
+//! Who asks, and what he may: shown by a token or a link, or by being a program of this process's own user.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
 use loopwarden_core::event::{EventTime, Reason, RecordMeta, Rejected, decode};
 use loopwarden_guard::{BadCheck, Check};
 use loopwarden_sources::{Batch, Grant, Made, Refused, Tenants, is_act};
+use loopwarden_webhook::{AnswerKind, LinkKey};
 use serde_json::value::RawValue;
+use subtle::ConstantTimeEq as _;
 
-use crate::{http::access::purse::Purse, http::access::token::Token};
+/// The secret that opens admin and api routes to other hosts.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// A token; an empty one opens nothing.
+    pub const fn new(secret: String) -> Self {
+        Self(secret)
+    }
+
+    /// Whether this is the token, in a time that depends on the lengths only.
+    pub(crate) fn is(&self, given: &[u8]) -> bool {
+        let own = self.0.as_bytes();
+        !own.is_empty() && own.ct_eq(given).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(***)")
+    }
+}
+
+/// Whose requests are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purse {
+    /// Programs of this host that need no token.
+    Local,
+    /// Whoever shows this token, by its place in the list.
+    Token(usize),
+    /// Whoever comes from this address and shows nothing.
+    Stranger(IpAddr),
+}
+
+/// What the links of one webhook may do.
+#[derive(Debug, Clone, Default)]
+pub struct LinkRights {
+    pub answers: Vec<AnswerKind>,
+    /// Its only tenant; none: all of them.
+    pub tenant: Option<String>,
+}
+
+/// Which links are taken, by their secret and their webhooks.
+#[derive(Debug, Clone)]
+pub struct AnswerLinks {
+    pub key: LinkKey,
+    /// By the name of the webhook. What is not there any more has no links any more.
+    pub webhooks: BTreeMap<String, LinkRights>,
+}
 
 /// What somebody may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use loopwarden_log::clock::Stopwatch;
 
-use crate::{http::access::purse::Purse, http::access::rule::Group, http::listener::seats::payer};
+use crate::{http::access::principal::Purse, http::access::rule::Group, http::listener::seats::payer};
 
 /// A thousandth of a request.
 const MILLI: u64 = 1_000;

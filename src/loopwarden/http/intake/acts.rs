@@ -4,50 +4,63 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::http::StatusCode;
-use loopwarden_core::event::{EventTime, Reason, RecordMeta, allowed, decode};
+use loopwarden_core::event::{ACTOR, Reason, RecordMeta, allowed, decode};
 use loopwarden_core::limits;
 use loopwarden_log::embedded::Append;
-use serde_json::Value;
+use loopwarden_sources::Grant;
 use tokio::time::timeout;
 
 use crate::http::intake::durable::{refused, synced};
+use crate::operate::act::{Act, Does};
 use crate::{
     http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
-    http::shared::Process,
+    http::intake::standing, http::shared::Process,
 };
 
 /// Longest wait until what was written is judged. Whether it was is in the answer.
 const JUDGED_WAIT: Duration = Duration::from_secs(2);
 
 /// Where an act is: partitions and offsets of the embedded log. None on a topic, which others may read.
-pub(crate) type Places = Vec<(u32, u64)>;
+type Places = Vec<(u32, u64)>;
 
-/// Refuses what would bind somebody where nobody is bound.
+/// How far an act has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Became {
+    /// It is judged, and holds.
+    InForce,
+    /// It is durable, and not judged so far, or elsewhere.
+    Waits,
+    /// It is judged, and there was nothing that it could change.
+    Nothing,
+}
+
+/// Takes an act in the name of whoever asks: its event is written, and judged soon. What became of it is what binds then.
 ///
 /// # Errors
-/// The process runs in shadow.
-pub(crate) fn expect_live(process: &Process) -> Result<(), Refusal> {
-    if process.status.version().get("mode").is_some_and(|mode| mode == "shadow") {
+/// It would bind, and this process runs in shadow; it is no event, or not his; the disk or the brokers do not take it.
+pub(crate) async fn take(process: &Arc<Process>, who: &Principal, act: Act) -> Result<Became, Refusal> {
+    let mut act = act;
+    act.labels.insert(ACTOR, who.name.to_string());
+    let is_shadow = || process.status.version().get("mode").is_some_and(|mode| mode == "shadow");
+    if matches!(act.does, Does::Stop { .. } | Does::Release) && is_shadow() {
         let message = "this process runs in shadow, and what it publishes binds nobody; set mode = \"live\"";
         return Err(answer::error(StatusCode::CONFLICT, "shadow", message).into());
     }
-    Ok(())
+    let places = write(process, who, &act).await?;
+    let Some(desk) = process.shared.desk.as_ref().filter(|_| !places.is_empty()) else { return Ok(Became::Waits) };
+    if timeout(JUDGED_WAIT, desk.settled(&places)).await.is_err() {
+        return Ok(Became::Waits);
+    }
+    Ok(if standing::binds(process, desk, &act).await? { Became::InForce } else { Became::Nothing })
 }
 
 /// Writes the event of an act as whoever acts may send it, and waits until it is durable.
-///
-/// # Errors
-/// It is none, or not his; the disk or the brokers do not take it.
-pub(crate) async fn write(
-    process: &Arc<Process>,
-    who: &Principal,
-    key: &str,
-    event: &Value,
-    now: EventTime,
-) -> Result<Places, Refusal> {
-    let meta = RecordMeta::without_place(now, process.shared.event_bytes_max);
-    let json = event.to_string().into_bytes();
-    let admitted = decode(Some(&json), &meta).and_then(|event| who.grant().admit(&event, &json, &meta));
+async fn write(process: &Arc<Process>, who: &Principal, act: &Act) -> Result<Places, Refusal> {
+    let meta = RecordMeta::without_place(act.at, process.shared.event_bytes_max);
+    let (json, key) = (act.event().to_string().into_bytes(), act.whom.record_key().to_owned());
+    // It has the name of whoever acts already.
+    let grant = Grant { actor: None, ..who.grant() };
+    let admitted = decode(Some(&json), &meta).and_then(|event| grant.admit(&event, &json, &meta));
     let value = admitted.map_err(|rejected| match rejected.reason {
         Reason::NotPermitted | Reason::ForeignTenant => foreign_tenant(who),
         reason => {
@@ -56,13 +69,14 @@ pub(crate) async fn write(
                 .into()
         }
     })?;
-    let (value, key) = (value.unwrap_or(json), key.to_owned());
+    let value = value.unwrap_or(json);
     let places = match (&process.embedded, &process.topic_writer) {
         (Some(log), _) => {
             let broker = log.broker.clone();
+            let timestamp_ms = act.at.0;
             let append = move || {
                 let headers = Vec::new();
-                broker.append_unsynced(&[Append { key: key.as_bytes(), value: &value, headers, timestamp_ms: now.0 }])
+                broker.append_unsynced(&[Append { key: key.as_bytes(), value: &value, headers, timestamp_ms }])
             };
             let appended = answer::blocking(&log.appends, append).await?;
             let (places, written) = appended.map_err(|error| refused(&error))?;
@@ -79,13 +93,6 @@ pub(crate) async fn write(
         }
         (None, None) => return Err(answer::embedded_only().into()),
     };
-    let kind = event.get("kind").and_then(Value::as_str).unwrap_or_default();
-    tracing::info!(actor = &*who.name, kind, "an operator acts");
+    tracing::info!(actor = &*who.name, kind = act.kind(), "an operator acts");
     Ok(places)
-}
-
-/// Whether what was written is judged, after a moment.
-pub(crate) async fn is_settled(process: &Process, places: &Places) -> bool {
-    let Some(desk) = process.shared.desk.as_ref().filter(|_| !places.is_empty()) else { return false };
-    timeout(JUDGED_WAIT, desk.settled(places)).await.is_ok()
 }

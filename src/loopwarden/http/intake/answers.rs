@@ -6,14 +6,17 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, body::Body, extract::State, response::Response};
 use loopwarden_core::event::{EventTime, Judged};
 use loopwarden_core::limits::ALLOWED_MS_MAX;
+use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_webhook::AnswerKind;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::acts::{Act, LoopAddress, act_id, span_ms, stop};
+use crate::http::intake::{acts, acts::Became, found, standing};
+use crate::operate::act::{Act, Does, LoopAddress, TYPED_NAME, act_id, span_ms};
+use crate::operate::api;
 use crate::{
     clock, http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
-    http::intake::acts, http::intake::found, http::intake::standing, http::listener::body::BodyLimit, http::shared::Process,
+    http::listener::body::BodyLimit, http::shared::Process,
 };
 
 /// What a request may take. Bytes.
@@ -63,17 +66,6 @@ pub(crate) struct Taken {
     pub(crate) became: Became,
 }
 
-/// How far an answer has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Became {
-    /// It is judged, and holds.
-    InForce,
-    /// It is durable, and not judged so far, or elsewhere.
-    Waits,
-    /// It is judged, and there was nothing that it could change.
-    Nothing,
-}
-
 /// Takes an answer of an operator, by a command or by the names of a loop.
 pub(crate) async fn post(
     State(process): State<Arc<Process>>,
@@ -99,10 +91,14 @@ pub(crate) async fn post(
         id: asked.id.as_deref(),
     };
     let taken = give(&process, &who, &given).await?;
-    let answered = json!({
-        "id": taken.id, "answer": kind.as_str(), "session_id": of.session_id, "episode": of.episode,
-        "until": taken.until.map(EventTime::to_rfc3339), "judged": taken.became == Became::InForce,
-    });
+    let answered = api::TakenAnswer {
+        id: taken.id,
+        answer: kind.as_str().to_owned(),
+        session_id: of.session.name,
+        episode: of.episode,
+        until: taken.until.map(EventTime::to_rfc3339),
+        judged: taken.became == Became::InForce,
+    };
     Ok(answer::json(StatusCode::ACCEPTED, &answered))
 }
 
@@ -141,8 +137,7 @@ async fn of_request(process: &Arc<Process>, who: &Principal, asked: &Asked, kind
         None => return Err(bad("an answer without command_id needs episode, as the commands of the loop have it")),
     };
     let tenant = who.tenant(tenant.clone()).ok_or_else(|| foreign_tenant(who))?;
-    let tenant = Some(tenant).filter(|tenant| !tenant.is_empty());
-    Ok(LoopAddress { tenant, session_id, agent_id: agent_id.clone(), episode })
+    Ok(LoopAddress { session: Whom::new(&tenant, Kind::Session, &session_id), agent_id: agent_id.clone(), episode })
 }
 
 /// The loop of a command that this process keeps.
@@ -158,7 +153,8 @@ async fn of_command(process: &Arc<Process>, who: &Principal, id: &str) -> Result
     };
     match (at(&command, "/session_id"), at(&command, "/episode")) {
         (Some(session_id), Some(episode)) if at(&command, "/scope/by").is_none() => {
-            Ok(LoopAddress { tenant: at(&command, "/tenant"), session_id, agent_id: at(&command, "/scope/agent_id"), episode })
+            let session = Whom::new(&at(&command, "/tenant").unwrap_or_default(), Kind::Session, &session_id);
+            Ok(LoopAddress { session, agent_id: at(&command, "/scope/agent_id"), episode })
         }
         _ => {
             let message = "this command is about no loop of a session; /v1/stops stops and releases swarms, tenants and agents, and a \
@@ -184,7 +180,7 @@ pub(crate) async fn give(process: &Arc<Process>, who: &Principal, given: &Given<
     let id_of = |end: EventTime| given.id.map_or_else(|| own_id(who, given, end), str::to_owned);
     if *span_ms == 0 {
         let id = id_of(EventTime(0));
-        let became = write(process, who, given, &id, now, now).await?;
+        let became = acts::take(process, who, act(given, &id, now, now)).await?;
         return Ok(Taken { id, until: None, became });
     }
     let step = end_step(*span_ms);
@@ -193,7 +189,7 @@ pub(crate) async fn give(process: &Arc<Process>, who: &Principal, given: &Given<
     let mut until = held.filter(|end| *end > now && *end <= fresh).unwrap_or(fresh);
     for _ in 0..ENDS_MAX {
         let id = id_of(until);
-        let became = write(process, who, given, &id, until, now).await?;
+        let became = acts::take(process, who, act(given, &id, until, now)).await?;
         if became != Became::Nothing || *kind != AnswerKind::Stop || given.id.is_some() {
             return Ok(Taken { id, until: Some(until), became });
         }
@@ -205,46 +201,28 @@ pub(crate) async fn give(process: &Arc<Process>, who: &Principal, given: &Given<
 /// An id of an answer that brings none: equal for equal answers of one actor with one end.
 fn own_id(who: &Principal, given: &Given<'_>, end: EventTime) -> String {
     let Given { of, kind, span_ms, .. } = given;
-    let [tenant, agent] = [&of.tenant, &of.agent_id].map(|name| name.as_deref().unwrap_or_default());
+    let agent = of.agent_id.as_deref().unwrap_or_default();
     let about = given.command_id.unwrap_or(&of.episode);
     let [span, end] = [*span_ms, end.0].map(|ms| ms.to_string());
-    act_id("answer", &[&*who.name, kind.as_str(), &*span, tenant, &*of.session_id, agent, about, &*end])
+    act_id("answer", &[&*who.name, kind.as_str(), &*span, &*of.session.tenant, &*of.session.name, agent, about, &*end])
 }
 
-/// Writes the event of an answer, and looks at what binds once it is judged.
-async fn write(
-    process: &Arc<Process>,
-    who: &Principal,
-    given: &Given<'_>,
-    id: &str,
-    until: EventTime,
-    now: EventTime,
-) -> Result<Became, Refusal> {
-    let Given { of, kind, reason, .. } = given;
-    let act = Act { id, at: now, actor: None, reason: *reason };
-    let mut event = match kind {
-        AnswerKind::Right => of.answer(&act, Judged::Right),
-        AnswerKind::FalseAlarm => of.answer(&act, Judged::FalseAlarm),
-        AnswerKind::Allow => of.answer(&act, Judged::Allowed(until)),
-        AnswerKind::Stop => {
-            acts::expect_live(process)?;
-            let act = Act { reason: reason.or(Some("a person answered a command")), ..act };
-            stop(&standing::session_of(of), &act, until, false)
-        }
+/// What an answer does until a time.
+fn act(given: &Given<'_>, id: &str, until: EventTime, at: EventTime) -> Act {
+    let LoopAddress { session, agent_id, episode } = given.of.clone();
+    let judged = match given.kind {
+        AnswerKind::Right => Some(Judged::Right),
+        AnswerKind::FalseAlarm => Some(Judged::FalseAlarm),
+        AnswerKind::Allow => Some(Judged::Allowed(until)),
+        AnswerKind::Stop => None,
     };
-    if let (Some(name), Some(fields)) = (given.typed_name, event.as_object_mut()) {
-        fields.insert("labels".to_owned(), json!({ TYPED_NAME: name }));
-    }
-    // The records of a stop of a session have the same key as its events.
-    let places = acts::write(process, who, &of.session_id, &event, now).await?;
-    if !acts::is_settled(process, &places).await {
-        return Ok(Became::Waits);
-    }
-    Ok(if standing::binds(process, of, *kind, until).await? { Became::InForce } else { Became::Nothing })
+    let (agent_id, does, why) = match judged {
+        Some(judged) => (agent_id, Does::Answer { episode, judged }, None),
+        None => (None, Does::Stop { until, fails_closed: false }, Some("a person answered a command")),
+    };
+    let labels = given.typed_name.map(|name| (TYPED_NAME, name.to_owned())).into_iter().collect();
+    Act { id: id.to_owned(), at, reason: given.reason.or(why).map(str::to_owned), labels, whom: session, agent_id, does }
 }
-
-/// Label with a name that somebody has typed.
-pub(crate) const TYPED_NAME: &str = "typed_name";
 
 #[cfg(test)]
 mod tests {

@@ -8,22 +8,16 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use loopwarden_core::event::{EventTime, is_unseen};
+use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_sources::Tenants;
 use loopwarden_webhook::{AnswerKind, BadLink, Link};
 use maud::{DOCTYPE, Markup, html};
 
 use crate::http::access::principal::{Principal, Role, Roles};
 use crate::{
-    acts::LoopAddress,
-    clock,
-    http::access::link_rights::LinkRights,
-    http::access::purse::Purse,
-    http::answer,
-    http::answer::Refusal,
-    http::intake::answers,
-    http::intake::answers::{Became, Given},
-    http::listener::body::BodyLimit,
-    http::shared::Process,
+    clock, http::access::principal::LinkRights, http::access::principal::Purse, http::answer, http::answer::Refusal,
+    http::intake::acts::Became, http::intake::answers, http::intake::answers::Given, http::listener::body::BodyLimit,
+    http::shared::Process, operate::act::LoopAddress,
 };
 
 /// What the form may send. Bytes.
@@ -64,11 +58,9 @@ async fn acted(process: &Arc<Process>, token: &str, headers: &HeaderMap, body: B
     if link.is_test {
         return Ok((StatusCode::OK, plain("This link works", "Its command was a test. Nothing was changed.")));
     }
-    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let of = LoopAddress {
-        tenant: some(&link.tenant),
-        session_id: link.session_id.clone(),
-        agent_id: some(&link.agent_id),
+        session: Whom::new(&link.tenant, Kind::Session, &link.session_id),
+        agent_id: Some(&link.agent_id).filter(|id| !id.is_empty()).cloned(),
         episode: link.episode.clone(),
     };
     let span_ms = match link.answer {

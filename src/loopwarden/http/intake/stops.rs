@@ -1,6 +1,6 @@
 //! `/v1/stops`: whom operators stop. A stop and its release are events in the log like all others; who asks gives them their name.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -8,15 +8,15 @@ use axum::{Extension, body::Body, response::Response};
 use loopwarden_core::event::{EventTime, is_name};
 use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_core::{engine::SubjectKey, limits::HTTP_ROWS_MAX, limits::STOP_MS_MAX};
-use loopwarden_lane::{Found, StopView};
+use loopwarden_lane::{FirstRows, StopView};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use crate::acts::{Act, act_id, release, span_ms, stop};
+use crate::http::intake::{acts, acts::Became};
 use crate::http::views::query::{Pairs, Parameters};
+use crate::operate::act::{Act, Does, act_id, span_ms};
 use crate::{
     clock, http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
-    http::intake::acts, http::listener::body::BodyLimit, http::shared::Process, operate::api, operate::shown,
+    http::listener::body::BodyLimit, http::shared::Process, operate::api, operate::shown,
 };
 
 /// What a request may take. Bytes.
@@ -70,14 +70,14 @@ pub(crate) async fn post(
         }
         let found = process.ask_lanes(move |view| view.matching(&whom)).await??;
         let (agents, more) = (found.iter().map(|(agents, _)| agents).sum::<u64>(), found.iter().any(|(_, more)| *more));
-        return Ok(answer::ok(&json!({ "would_stop": { "agents": agents, "more": more } })));
+        return Ok(answer::ok(&api::DryRun { would_stop: api::WouldStop { agents, more } }));
     }
-    let Some(reason) = asked.reason.as_deref() else { return Err(answer::bad_request("a stop has a reason").into()) };
-    let id = asked.id.clone().unwrap_or_else(|| own_id("stop", &whom, &[&until.to_rfc3339(), reason], now));
-    let event = stop(&whom, &Act { id: &id, at: now, actor: None, reason: Some(reason) }, until, fails_closed);
-    let known = append(&process, &who, &whom, &event, now).await?;
-    let taken = json!({ "id": id, "until": until.to_rfc3339(), "in_force": known });
-    Ok(answer::json(StatusCode::ACCEPTED, &taken))
+    let Some(reason) = asked.reason else { return Err(answer::bad_request("a stop has a reason").into()) };
+    let own_id = || own_id("stop", &whom, &[&until.to_rfc3339(), &reason], now);
+    let (id, does) = (asked.id.unwrap_or_else(own_id), Does::Stop { until, fails_closed });
+    let act = Act { id: id.clone(), at: now, reason: Some(reason), labels: BTreeMap::new(), whom, agent_id: None, does };
+    let in_force = acts::take(&process, &who, act).await? == Became::InForce;
+    Ok(answer::json(StatusCode::ACCEPTED, &api::Stopped { id, until: until.to_rfc3339(), in_force }))
 }
 
 /// Releases. Whom nobody has stopped it changes nothing for.
@@ -91,11 +91,11 @@ pub(crate) async fn delete(
     let query = Parameters::of(&pairs, &known).map_err(answer::bad_request)?;
     let values = NAMES.map(|name| query.get(name));
     let whom = whom(&who, query.get("scope").unwrap_or_default(), query.get("tenant").map(str::to_owned), &values)?;
-    let (now, reason) = (EventTime(clock::now_ms()), query.get("reason"));
+    let (now, reason) = (EventTime(clock::now_ms()), query.get("reason").map(str::to_owned));
     let id = query.get("id").map_or_else(|| own_id("release", &whom, &[], now), str::to_owned);
-    let event = release(&whom, &Act { id: &id, at: now, actor: None, reason });
-    let known = append(&process, &who, &whom, &event, now).await?;
-    Ok(answer::json(StatusCode::ACCEPTED, &json!({ "id": id, "released": known })))
+    let act = Act { id: id.clone(), at: now, reason, labels: BTreeMap::new(), whom, agent_id: None, does: Does::Release };
+    let released = acts::take(&process, &who, act).await? == Became::InForce;
+    Ok(answer::json(StatusCode::ACCEPTED, &api::Released { id, released }))
 }
 
 /// Stops in force that concern whoever asks.
@@ -110,14 +110,14 @@ pub(crate) async fn get(
         return Err(foreign_tenant(&who));
     }
     let now = EventTime(clock::now_ms());
-    let found: Found<StopView> = process.ask_lanes(move |view| view.stops(now, HTTP_ROWS_MAX)).await??.into_iter().sum();
+    let found: FirstRows<StopView> = process.ask_lanes(move |view| view.stops(now, HTTP_ROWS_MAX)).await??.into_iter().sum();
     let concerns = |StopView { whom, .. }: &&StopView| {
         let is_asked = only.as_ref().is_none_or(|only| *only == whom.tenant) && who.tenants.have(&whom.tenant);
         is_asked || whom.kind == Kind::All
     };
     let mut stops: Vec<api::Stop> = found.rows.iter().filter(concerns).map(shown::stop).collect();
     stops.sort_by(|one, other| other.since.cmp(&one.since));
-    Ok(answer::ok(&api::Stops { stops, more: found.more }))
+    Ok(answer::ok(&api::StopList { stops, more: found.more }))
 }
 
 /// Whom a request means, by the values of [`NAMES`]. Only the name of its scope may be given: another one would be taken for a narrower
@@ -165,15 +165,4 @@ fn until(asked: &Asked, now: EventTime) -> Result<EventTime, String> {
 fn own_id(kind: &str, whom: &Whom, more: &[&str], now: EventTime) -> String {
     let (key, at) = (SubjectKey::Stop(whom.clone()).row_key(), now.0.to_string());
     act_id(kind, &[&[&*key, &*at], more].concat())
-}
-
-/// Writes the event, to the log or to the topic of events. Whether a guard of this process knows.
-async fn append(process: &Arc<Process>, who: &Principal, whom: &Whom, event: &Value, now: EventTime) -> Result<bool, Refusal> {
-    acts::expect_live(process)?;
-    let written = acts::write(process, who, whom.record_key(), event, now).await?;
-    let is_settled = acts::is_settled(process, &written).await;
-    let Some(desk) = &process.shared.desk else { return Ok(false) };
-    // What was settled may have been dropped, as one more than there may be: only what the guard holds is in force.
-    let wanted = event.get("until").and_then(Value::as_str).and_then(EventTime::parse_rfc3339);
-    Ok(is_settled && desk.stopped_until(&SubjectKey::Stop(whom.clone()).row_key()) == wanted)
 }

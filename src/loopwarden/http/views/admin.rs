@@ -1,4 +1,4 @@
-//! Health, metrics, settings, tasks.
+//! Health, metrics, settings, tasks; health and metrics of a guard beside an agent.
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
@@ -13,8 +13,8 @@ use crate::http::access::principal::{Principal, Role, Roles};
 use crate::http::views::{query, state};
 use crate::http::{Probe, ProcessStatus, answer};
 use crate::{
-    http::answer::Refusal, http::check::Desk, http::listener::body::BodyLimit, http::shared::Process, http::views::query::Pairs,
-    operate::api, operate::shown,
+    http::answer::Refusal, http::check::Desk, http::listener::body::BodyLimit, http::shared::Process, http::shared::Sidecar,
+    http::views::query::Pairs, operate::api, operate::shown,
 };
 
 /// Longest log filter. Bytes.
@@ -167,4 +167,23 @@ pub(crate) async fn task(State(process): State<Arc<Process>>, Path((stage, parti
         answer::error(StatusCode::NOT_FOUND, "no_such_task", "this process has no such task; /tasks lists those it has")
     })?;
     Ok(answer::ok(&shown::task(task, *lane, *lag)))
+}
+
+/// A guard beside an agent answers: that is all there is to it.
+pub(crate) async fn guard_livez() -> Response {
+    answer::text(StatusCode::OK, "ok\n")
+}
+
+/// Whether its verdicts are of now.
+pub(crate) async fn guard_readyz(State(sidecar): State<Arc<Sidecar>>) -> Response {
+    if sidecar.desk.is_fresh() {
+        answer::text(StatusCode::OK, "ok\n")
+    } else {
+        answer::text(StatusCode::SERVICE_UNAVAILABLE, "no fresh verdicts: every call is let through\n")
+    }
+}
+
+/// Its metrics, as OpenMetrics.
+pub(crate) async fn guard_metrics(State(sidecar): State<Arc<Sidecar>>) -> Response {
+    answer::open_metrics((sidecar.metrics)())
 }

@@ -6,7 +6,7 @@ use axum::extract::{Path, Query, State};
 use axum::{Extension, http::StatusCode, response::Response};
 use loopwarden_core::engine::SEPARATOR;
 use loopwarden_core::event::EventTime;
-use loopwarden_lane::{AgentView, Found, StopView};
+use loopwarden_lane::{AgentView, FirstRows, StopView};
 use loopwarden_log::embedded::StateRow;
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ impl Rows {
     }
 
     /// Of what lanes have told, what is in force now.
-    pub(crate) fn of_lanes(found: &Found<Vec<u8>>) -> Self {
+    pub(crate) fn of_lanes(found: &FirstRows<Vec<u8>>) -> Self {
         let now = EventTime(clock::now_ms());
         let rows: Vec<&[u8]> = found.rows.iter().map(Vec::as_slice).filter(|row| !is_over(row, now)).collect();
         let rows = Self::of(rows.into_iter(), now);
@@ -122,8 +122,8 @@ fn as_of(row: &[u8], now: EventTime) -> String {
 }
 
 async fn agents(process: &Process, tenant: &str, session_id: String) -> Result<Vec<AgentView>, Refusal> {
-    let tenant = shown::known(tenant);
-    let found = process.ask_lanes(move |view| view.agents(tenant.as_deref(), &session_id)).await??;
+    let tenant = tenant.to_owned();
+    let found = process.ask_lanes(move |view| view.agents(&tenant, &session_id)).await??;
     Ok(found.into_iter().flatten().collect())
 }
 

@@ -16,7 +16,7 @@ use crate::http::listener::connection::{Listener, Peer};
 use crate::http::shared::{ACTS, APPENDS, Embedded, Process, READS, Shared, Sidecar, TopicWriter};
 use crate::http::{check, routes};
 use crate::{
-    http::access::door::Door, http::access::link_rights::AnswerLinks, http::access::rate::Rates, http::check::Desk,
+    http::access::door::Door, http::access::principal::AnswerLinks, http::access::rate::Rates, http::check::Desk,
     http::intake::otlp_sessions::Exports, http::listener::body::Bodies, http::listener::endpoint::Endpoint,
     http::listener::metrics::Counts, http::views::process_status::ProcessStatus, input_quality::InputQuality,
 };
