@@ -61,4 +61,6 @@ mod trial;
 mod trouble;
 mod upgrade;
 mod vectors;
+#[path = "../common/views.rs"]
+mod views;
 mod world;

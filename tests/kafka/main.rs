@@ -58,6 +58,9 @@ mod receiver;
 #[path = "../common/swarm_cases.rs"]
 mod swarm_cases;
 
+#[path = "../common/views.rs"]
+mod views;
+
 #[path = "../common/log_contract.rs"]
 mod log_contract;
 

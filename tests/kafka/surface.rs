@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::bounded::{START_WAIT, bounded};
 use crate::broker;
 use crate::run::{Scratch, events, produce, program};
+use crate::views::{self, Views};
 use crate::world::{PATIENCE, World};
 
 /// Between two questions: a process answers fifty a second, and whoever asks more often is sent away.
@@ -26,8 +27,12 @@ struct Running {
 
 impl Running {
     fn start(world: &World, scratch: &Scratch) -> Self {
+        Self::with(world, scratch, &["--set", "mode=live"])
+    }
+
+    fn with(world: &World, scratch: &Scratch, arguments: &[&str]) -> Self {
         let dir = scratch.0.to_string_lossy().into_owned();
-        let mut child = program(world, &["run", "--data-dir", &dir, "--set", "mode=live"])
+        let mut child = program(world, &[&["run", "--data-dir", &dir], arguments].concat())
             .stdout(Stdio::piped())
             .stderr(fs::File::create(scratch.0.with_extension("log")).expect("a log"))
             .spawn()
@@ -216,6 +221,60 @@ fn with_kafka_the_page_has_the_last_commands_a_swarm_and_a_lag_that_ends_at_noth
     assert_eq!(again.json("/overview")["recent"], Value::Array(Vec::new()));
     let told = &again.json("/sessions/s0")["agents"][0]["verdicts"][0]["message"];
     assert!(told.as_str().is_some_and(|text| text.contains("Bash")), "{told}");
+}
+
+/// A process with Kafka whose policy has a trial, and the file of the events that are in its topic.
+struct Asked {
+    running: Running,
+    scratch: Scratch,
+}
+
+impl Asked {
+    fn run(&self, arguments: &[&str]) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_loopwarden")).args(arguments).output().expect("the program");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.scratch.0.join(name).display().to_string()
+    }
+}
+
+impl Views for Asked {
+    fn json(&self, path: &str) -> Value {
+        self.running.json(path)
+    }
+
+    fn sessions(&self, filter: &str) -> String {
+        self.run(&["sessions", "--address", &self.running.address, filter])
+    }
+
+    fn replay(&self) -> Value {
+        let report = self.run(&["replay", &self.path("log.ndjson"), "--policy", &self.path("policy.toml"), "--output", "json"]);
+        serde_json::from_str(&report).expect("JSON")
+    }
+}
+
+#[test]
+fn all_views_of_one_log_have_the_same_numbers() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let events = views::fleet(clock::now_ms());
+    for mode in ["live", "shadow"] {
+        let world = World::new(bootstrap, 2);
+        let scratch = Scratch::new("views");
+        fs::create_dir_all(&scratch.0).expect("a directory");
+        let policy = scratch.0.join("policy.toml");
+        fs::write(&policy, views::TRIAL).expect("a policy");
+        fs::write(scratch.0.join("log.ndjson"), events.iter().map(|event| format!("{event}\n")).collect::<String>())
+            .expect("a file");
+        let set = [format!("mode={mode}"), format!("policy={}", policy.display())];
+        let running = Running::with(&world, &scratch, &["--set", &set[0], "--set", &set[1]]);
+        let record =
+            |event: &Value| (event["session_id"].as_str().expect("text").to_owned(), Some(event.to_string().into_bytes()));
+        produce(&world, &events.iter().map(record).collect::<Vec<_>>());
+        views::agree(&Asked { running, scratch }, mode, PATIENCE);
+    }
 }
 
 #[test]

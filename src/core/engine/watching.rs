@@ -122,9 +122,9 @@ impl ArmSums {
 pub struct TrialSums(BTreeMap<(Detector, Arm), ArmSums>);
 
 impl TrialSums {
-    /// Enters an agent of which nothing more is to be seen.
+    /// Enters an agent of which nothing more is to be seen; any other counts nowhere, or not yet.
     pub fn note(&mut self, agent: &WatchedAgent) {
-        if agent.watch == Watch::LetBe {
+        if agent.watch != Watch::Over {
             return;
         }
         let sums = self.0.entry((agent.detector, agent.arm)).or_default();

@@ -12,7 +12,7 @@ use crate::report::distinct::{Distinct, hash_of, hash_within};
 use crate::report::loops::{Loops, Moment, MomentKind, counts};
 use crate::{
     report::PublishedCommand, report::compare::SessionOutcomes, report::detectors::Detectors, report::index::EventIndex,
-    report::spent::Spent, report::swarms::Swarms, report::timeline::Timeline, report::tools::Tools, report::trial::TrialOutcomes,
+    report::spent::Spent, report::swarms::Swarms, report::timeline::Timeline, report::tools::Tools,
 };
 
 /// Calls looked back over for the one that a result belongs to.
@@ -38,7 +38,6 @@ pub struct ReplayStats {
     pub timeline: Timeline,
     pub loops: Loops,
     pub swarms: Swarms,
-    pub trial: TrialOutcomes,
     pub sessions: Distinct,
     pub index: EventIndex,
     /// Commands about sessions that will be judged.
@@ -99,9 +98,6 @@ impl ReplayStats {
         let (hash, time) = (hash_of_agent, session.head.time);
         let moment = Moment { subject, hash, session, time, kind, findings, commands, spent };
         self.loops.note(&moment);
-        if let Some(agent) = &effects.trial {
-            self.trial.note(hash_of_agent, agent);
-        }
     }
 
     /// Enters a command that was committed.
@@ -126,7 +122,6 @@ impl ReplayStats {
         self.timeline.add(other.timeline);
         self.loops.add(other.loops);
         self.swarms.add(other.swarms);
-        self.trial.add(other.trial);
         self.sessions.add(other.sessions);
         self.index.add(other.index);
         self.commands.extend(other.commands);

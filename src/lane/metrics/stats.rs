@@ -1,7 +1,7 @@
 //! Counters of a lane, each with its metric: name, labels, help and values stand in one row. Nobody locks anything per event;
 //! `telemetry` asks for them at scrape time.
 
-use loopwarden_core::engine::{ArmSums, Effects, TrialSums, Watch};
+use loopwarden_core::engine::{ArmSums, Effects, TrialSums};
 use loopwarden_core::event::{Reason, Stage};
 use loopwarden_core::policy::Detector;
 
@@ -368,8 +368,8 @@ impl Stats {
             self.loop_tokens = self.loop_tokens.saturating_add(cost.tokens);
             self.loop_cost_micro_usd = self.loop_cost_micro_usd.saturating_add(cost.micro_usd);
         }
-        if let Some(agent) = effects.trial.filter(|agent| agent.watch == Watch::Over) {
-            self.trial.note(&agent);
+        if let Some(agent) = &effects.trial {
+            self.trial.note(agent);
         }
     }
 }

@@ -3,9 +3,7 @@
 mod interval;
 mod saved;
 
-use std::collections::BTreeMap;
-
-use loopwarden_core::engine::{TrialSums, Watch, WatchedAgent};
+use loopwarden_core::engine::TrialSums;
 use loopwarden_core::policy::{Arm, Detector};
 pub use saved::{NotSaved, Saved};
 use serde::Serialize;
@@ -13,19 +11,9 @@ use serde::Serialize;
 use crate::report::quality::{Estimate, in_hundredths, two_decimals};
 use crate::report::trial::interval::{Samples, difference};
 
-/// Agents whose loop is not over are remembered; beyond the bound any of them is entered as it stands.
-const AGENTS_MAX: usize = 65_536;
 /// All five intervals of a row hold at once, at every look, in all but so many trials.
 const MISSES: f64 = 0.05;
 const INTERVALS: f64 = 5.0;
-
-/// The trial of a replay.
-#[derive(Debug, Clone, Default)]
-pub struct TrialOutcomes {
-    /// Those whose loop is not over, by the hash of their names.
-    open: BTreeMap<u64, WatchedAgent>,
-    sums: TrialSums,
-}
 
 /// What is advised by a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -90,39 +78,6 @@ pub struct TrialLine {
     disruption: String,
     p_star: String,
     advised: Advised,
-}
-
-impl TrialOutcomes {
-    /// Enters an agent that is watched, by the hash of its names, as it stands after an event.
-    pub(super) fn note(&mut self, hash: u64, agent: &WatchedAgent) {
-        if agent.watch != Watch::Open {
-            self.open.remove(&hash);
-            self.sums.note(agent);
-            return;
-        }
-        if self.open.len() >= AGENTS_MAX
-            && !self.open.contains_key(&hash)
-            && let Some((_, gone)) = self.open.pop_first()
-        {
-            self.sums.note(&gone);
-        }
-        self.open.insert(hash, *agent);
-    }
-
-    /// Adds the trial of another part of the input. No agent is in two parts.
-    pub(super) fn add(&mut self, other: Self) {
-        self.open.extend(other.open);
-        self.sums.add(&other.sums);
-    }
-
-    /// The sums at the end of the input: agents whose loop is not over count as they stand.
-    pub fn sums(&self) -> TrialSums {
-        let mut sums = self.sums.clone();
-        for agent in self.open.values() {
-            sums.note(agent);
-        }
-        sums
-    }
 }
 
 /// A row for each detector that spoke in a trial.

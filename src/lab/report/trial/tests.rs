@@ -1,5 +1,6 @@
 //! Simulated agents of known recovery and disruption, looked at after each of them.
 
+use loopwarden_core::engine::{Watch, WatchedAgent};
 use loopwarden_core::identity::hash_text;
 use serde_json::json;
 
@@ -127,11 +128,10 @@ fn arms_that_were_all_alike_so_far_are_not_sure_and_few_agents_show_nothing() {
     assert!(found.low > 0.0 && found.low < 1.0 && found.high > 1.0, "{found:?}");
     assert_eq!((row.disruption, row.p_star), (None, None), "nobody was getting on");
     assert_eq!(json!(row.line())["recovery"], format!("1.00 ({:.2} to {:.2})", found.low, found.high));
-    // What a person has let be counts nowhere.
-    let mut outcomes = TrialOutcomes::default();
-    let open = WatchedAgent { watch: Watch::Open, ..AGENTS_KNOWN.agent(1, 1, 0.5) };
-    outcomes.note(1, &open);
-    assert_eq!(rows(&outcomes.sums()).len(), 1, "as it stands");
-    outcomes.note(1, &WatchedAgent { watch: Watch::LetBe, ..open });
-    assert_eq!(rows(&outcomes.sums()).len(), 0);
+    // An agent whose loop is not over counts nowhere yet, and one that a person has let be nowhere at all.
+    for (watch, number) in [(Watch::Open, 0), (Watch::LetBe, 0), (Watch::Over, 1)] {
+        let mut sums = TrialSums::default();
+        sums.note(&WatchedAgent { watch, ..AGENTS_KNOWN.agent(1, 1, 0.5) });
+        assert_eq!(rows(&sums).len(), number, "{watch:?}");
+    }
 }

@@ -46,8 +46,7 @@ pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &KnownSessions, 
     let (events, rejected) = (found.events(), found.rejected());
     let Found { rejections, skipped, stats, replay, is_partial, .. } = found;
     let judgement = known.judge(&replay);
-    let sums = replay.trial.sums();
-    let saved = Saved::of(&sums);
+    let saved = Saved::of(&stats.trial);
     Report {
         sources: input::names(&args.files, &args.range),
         policy: PolicyName { profile: policy.profile.clone(), sha256: policy.hash.to_string() },
@@ -70,7 +69,7 @@ pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &KnownSessions, 
         timeline: if replay.timeline.has_events() { replay.timeline } else { Timeline::default() },
         loops: replay.loops.top(LOOPS_SHOWN),
         swarms: replay.swarms,
-        trial: trial::rows(&sums),
+        trial: trial::rows(&stats.trial),
         duplicates: stats.duplicates,
         blind_spots: input_quality::of_input(&stats),
         judgement,
