@@ -7,7 +7,7 @@ use loopwarden::engine::{SwarmCallKey, SwarmReport, UsedWindow};
 use loopwarden::event::{EventTime, Stage, partition_of};
 use loopwarden::policy::{Per, Policy, Used};
 use loopwarden::store::report::{SwarmRecord, report_key};
-use loopwarden::store::{KeyFamily, StateStore, read, swarm};
+use loopwarden::store::{KeyFamily, read, swarm};
 use loopwarden::task::{CommitTrigger, LaneSettings, Order};
 use loopwarden::whom::{Kind, Whom};
 use loopwarden_guard::{Check, Client, Decision, Guard, Knowledge, Options, Source};
