@@ -291,7 +291,7 @@ const BAD: &[(&str, &str, &str)] = &[
     ("src/core/event/mod.rs", "use crate::native::NativeEvent;", "may not import `native`"),
     ("src/core/setting/tool.rs", "use std::collections::HashMap;", "`HashMap` in the core"),
     ("src/core/detect/steps/history.rs", "use std::collections::HashSet;", "`HashSet` in the core"),
-    ("src/core/engine/publishing/command.rs", "#[derive(Serialize)]\nstruct Command;", "`Serialize` in detect or engine"),
+    ("src/core/engine/command.rs", "#[derive(Serialize)]\nstruct Command;", "`Serialize` in detect or engine"),
     ("src/core/detect/steps/step.rs", "impl serde::Serialize for Step {}", "`Serialize` in detect or engine"),
     ("src/lane/thread/lane.rs", "fn f() { todo!() }", "`todo!` left over"),
     ("tests/it/golden.rs", "fn f() { dbg!(1); }", "`dbg!` left over"),

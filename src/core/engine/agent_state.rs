@@ -1,7 +1,7 @@
 //! What an agent does just now, in a word. Lists, pages, command lines and sums show this word and find no other one.
 
 use crate::engine::deciding::episode::Episode;
-use crate::engine::{publishing::command::Action, session::Head};
+use crate::engine::{command::Action, session::Head};
 use crate::event::EventTime;
 use crate::policy::Detector;
 
@@ -135,7 +135,7 @@ impl AgentStanding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::publishing::command::CommandId;
+    use crate::engine::command::CommandId;
     use crate::identity::Hash64;
 
     const NOW: EventTime = EventTime(1_000);

@@ -9,7 +9,7 @@ use crate::engine::recording::record::{note_findings, record, turn_has_ended};
 use crate::engine::session::{Head, Session};
 use crate::engine::tree::{self, Tree};
 use crate::engine::{
-    accounts::Account, context::Context, deciding::decide::decide, due, effects::Effects, publishing::command::ReasonCode,
+    accounts::Account, command::ReasonCode, context::Context, deciding::decide::decide, due, effects::Effects,
     publishing::publish::publish, subject::SubjectKey, timer::TimerKind,
 };
 use crate::event::{Event, EventKind, EventTime};

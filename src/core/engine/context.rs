@@ -1,7 +1,7 @@
 //! What is known of the event that is decided about.
 
 use crate::engine::effects::{RecipeForm, SwarmCall, SwarmCallKey};
-use crate::engine::{input::SourcePosition, publishing::command::Origin, subject::SubjectKey};
+use crate::engine::{command::Origin, input::SourcePosition, subject::SubjectKey};
 use crate::event::{Event, EventTime};
 use crate::identity::Hash64;
 use crate::policy::{Evaluate, Policy};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::detect::{Brief, Finding, Flags, Measured, Step};
-use crate::engine::publishing::command::{Command, IdentityRecipe};
+use crate::engine::command::{Command, IdentityRecipe};
 use crate::engine::subject::SubjectKey;
 use crate::engine::{cost::Spending, marks::Mark, timer::TimerChange, watched::WatchedAgent};
 use crate::event::{Ack, EventTime};

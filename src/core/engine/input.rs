@@ -1,6 +1,6 @@
 //! What goes into the engine: events with their place, timers, resets that reach further agents.
 
-use crate::engine::{publishing::command::Trigger, timer::TimerKind};
+use crate::engine::{command::Trigger, timer::TimerKind};
 use crate::event::{Event, EventTime};
 
 /// Where the record behind an input lies; copied into the commands it causes.

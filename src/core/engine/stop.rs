@@ -3,8 +3,8 @@
 //! A stop stands beside what detectors have placed and never touches it: whoever is released is as if there had been no stop.
 
 use crate::detect::Advice;
+use crate::engine::command::{Action, Command, Fact, Origin, ReasonCode, Scope};
 use crate::engine::publishing::board::{Board, OperatorStop, PlacedBy, Verdict};
-use crate::engine::publishing::command::{Action, Command, Fact, Origin, ReasonCode, Scope};
 use crate::engine::{input::SourcePosition, subject::SubjectKey};
 use crate::event::{ACTOR, Event, EventKind, EventTime, Stop};
 use crate::identity::hash_text;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::detect::weights::news::brings_news;
 use crate::detect::{Finding, Flags, History};
-use crate::engine::publishing::command::{Action, ReasonCode};
+use crate::engine::command::{Action, ReasonCode};
 use crate::engine::watched::{Watch, WatchedAgent};
 use crate::engine::{effects::Effects, session::Session};
 use crate::policy::{Arm, Detector};

@@ -85,25 +85,23 @@ impl RecordContext<'_> {
                 return self.dead_letter(record, &Rejected::at(Reason::BadValue, "session_id"));
             }
             self.act(event, place, cause)?;
-            self.task.window.note_event();
-            count_event(&mut self.work.overlay.stats, record, event, &self.work.settings);
-            return Ok(());
-        }
-        // The sender of a reset that a commit has cut in two has it already.
-        let mut reaches_others = true;
-        if self.task.halfway != Some(record.meta.offset) {
-            let tenant = event.tenant.as_deref().unwrap_or_default();
-            let id = if let Some(id) = self.work.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
-                id
-            } else {
-                let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
-                self.load(SubjectKey::of_event(event), key.as_bytes())?
-            };
-            self.apply(id, Input::Event(event, place), cause, || Culprit::Record(record.meta.offset.0))?;
-            reaches_others = self.work.effects.reaches_others;
-        }
-        if reaches_others {
-            self.reset_others(event, place, cause)?;
+        } else {
+            // The sender of a reset that a commit has cut in two has it already.
+            let mut reaches_others = true;
+            if self.task.halfway != Some(record.meta.offset) {
+                let tenant = event.tenant.as_deref().unwrap_or_default();
+                let id = if let Some(id) = self.work.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
+                    id
+                } else {
+                    let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
+                    self.load(SubjectKey::of_event(event), key.as_bytes())?
+                };
+                self.apply(id, Input::Event(event, place), cause, || Culprit::Record(record.meta.offset.0))?;
+                reaches_others = self.work.effects.reaches_others;
+            }
+            if reaches_others {
+                self.reset_others(event, place, cause)?;
+            }
         }
         self.task.window.note_event();
         count_event(&mut self.work.overlay.stats, record, event, &self.work.settings);

@@ -3,7 +3,7 @@
 use crate::detect::{Finding, History, Step};
 use crate::engine::deciding::episode::{Episode, Track};
 use crate::engine::deciding::fusion::{Fused, Recommended, fuse, rank};
-use crate::engine::{context::Context, effects::Effects, marks::Mark, publishing::command::Action, session::Head};
+use crate::engine::{command::Action, context::Context, effects::Effects, marks::Mark, session::Head};
 use crate::limits::ACTIVE_VERDICTS_MAX;
 use crate::policy::{Detector, Mode, Policy};
 

@@ -1,7 +1,7 @@
 //! Episodes: one unbroken stretch of looping, and what was published about it (page `detection`).
 
 use crate::detect::Finding;
-use crate::engine::publishing::command::CommandId;
+use crate::engine::command::CommandId;
 use crate::event::EventTime;
 use crate::identity::Hash64;
 use crate::policy::{Detector, Mode};

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
 use crate::detect::{Advice, Step};
-use crate::engine::publishing::command::{Action, Command, CommandId, IdentityRecipe, Origin, Placement, ReasonCode, Scope};
+use crate::engine::command::{Action, Command, CommandId, IdentityRecipe, Origin, Placement, ReasonCode, Scope};
 use crate::event::EventTime;
 use crate::identity::Hash64;
 use crate::limits::{ACTIVE_VERDICTS_MAX, RECENT_IDS_MAX};

@@ -1,9 +1,9 @@
 //! `publish`: a decision becomes a command, with scope, expiry, text and evidence, and a verdict in force.
 
 use crate::detect::{Category, CommandText, Finding, History, Step, TextContext, safe};
+use crate::engine::command::{Action, Command, Fact, IdentityRecipe, Placement, ReasonCode, Scope};
 use crate::engine::deciding::episode::{Episode, Track};
 use crate::engine::effects::{Effects, RecipeForm};
-use crate::engine::publishing::command::{Action, Command, Fact, IdentityRecipe, Placement, ReasonCode, Scope};
 use crate::engine::session::{Head, PendingNudge, Session};
 use crate::engine::{context::Context, deciding::decide::Decision, marks::Mark, publishing::message};
 use crate::event::{EventKind, EventTime};

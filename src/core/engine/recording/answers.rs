@@ -1,6 +1,6 @@
 //! What a person's answer to a command changes: the loop is let be, and what stands about it goes.
 
-use crate::engine::publishing::command::{CommandId, ReasonCode};
+use crate::engine::command::{CommandId, ReasonCode};
 use crate::engine::{
     context::Context, effects::Effects, exemptions::Exemption, recording::lifecycle::unblock, session::Session, watched::Watch,
     watching::end_watch,

@@ -1,8 +1,8 @@
 //! What lets a session forget: resets, progress, verdicts that expire, a policy that no longer blocks.
 
 use crate::detect::{Flags, Matrix, Streaks};
+use crate::engine::command::{Action, Command, ReasonCode};
 use crate::engine::publishing::board::Verdict;
-use crate::engine::publishing::command::{Action, Command, ReasonCode};
 use crate::engine::{
     context::Context, deciding::episode::Track, effects::Effects, input::SourcePosition, session::Session, subject::SEPARATOR,
     timer::TimerKind, watched::Watch, watching::end_watch,

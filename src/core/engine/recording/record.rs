@@ -6,7 +6,7 @@ use crate::engine::effects::{Effects, NudgeResponse, SwarmReset};
 use crate::engine::recording::calls::{record_call, record_result};
 use crate::engine::recording::lifecycle::{bound, progress, reset, reset_at};
 use crate::engine::{
-    context::Context, deciding::episode::Track, observe::Recorded, publishing::command::ReasonCode, recording::answers::answer,
+    command::ReasonCode, context::Context, deciding::episode::Track, observe::Recorded, recording::answers::answer,
     session::Session,
 };
 use crate::event::{EventKind, Message, ResetScope, Role};

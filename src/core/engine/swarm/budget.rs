@@ -4,9 +4,9 @@
 //! reports and in which order they come changes no id. Other limits change the step, never the sum: raised, they lift a block at once.
 
 use crate::detect::{CommandText, safe};
+use crate::engine::command::{Action, Advice, Fact, ReasonCode, Scope};
 use crate::engine::effects::{Effects, SwarmCallKey};
 use crate::engine::publishing::board::Verdict;
-use crate::engine::publishing::command::{Action, Advice, Fact, ReasonCode, Scope};
 use crate::engine::swarm::counter::SwarmCounter;
 use crate::engine::swarm::crossing::{Crossing, Judge};
 use crate::engine::swarm::sums::{SwarmReport, UsedWindow};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, collections::btree_map::Entry};
 
-use crate::engine::publishing::command::{CommandId, IdentityRecipe};
+use crate::engine::command::{CommandId, IdentityRecipe};
 use crate::engine::swarm::windows::{Contribution, Pane, Panes, is_in_window, pane_calls, window};
 use crate::engine::timer::{TimerKind, TimerTable};
 use crate::engine::{effects::Effects, publishing::board::Board, swarm::rules::Rules, swarm::sums::SwarmEntry};

@@ -3,8 +3,8 @@
 //! A swarm, a budget and a tree differ in what they sum and in what they write about it. When their window crosses a step, all three go this way.
 
 use crate::detect::CommandText;
+use crate::engine::command::{Action, Command, Fact, Origin, ReasonCode, Scope, Trigger};
 use crate::engine::publishing::board::Verdict;
-use crate::engine::publishing::command::{Action, Command, Fact, Origin, ReasonCode, Scope, Trigger};
 use crate::engine::swarm::counter::{Period, SwarmCounter};
 use crate::engine::{effects::Effects, effects::SwarmCallKey, swarm::rules::Rules};
 use crate::event::EventTime;

@@ -1,8 +1,8 @@
 //! Loops that many share: calls of one fingerprint in a swarm, or in the fleet of a tenant.
 
 use crate::detect::{CommandText, Finding, Flags, TextContext, safe};
+use crate::engine::command::{Action, Fact, IdentityRecipe, ReasonCode, Scope};
 use crate::engine::effects::{Effects, SwarmCallKey};
-use crate::engine::publishing::command::{Action, Fact, IdentityRecipe, ReasonCode, Scope};
 use crate::engine::swarm::counter::SwarmCounter;
 use crate::engine::swarm::crossing::{Crossing, Judge};
 use crate::engine::swarm::sums::SwarmReport;

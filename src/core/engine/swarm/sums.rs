@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::engine::command::IdentityRecipe;
 use crate::engine::effects::{BudgetUse, SwarmCall, SwarmCallKey, SwarmReset, TreeFact, TreeUse};
-use crate::engine::publishing::command::IdentityRecipe;
 use crate::engine::swarm::spawned::SpawnedWindow;
 use crate::engine::timer::TimerKind;
 use crate::event::EventTime;

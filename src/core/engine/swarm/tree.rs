@@ -4,8 +4,8 @@
 //! nudge is published once, and a block once.
 
 use crate::detect::tree::{Settings, TreeQuantity, text};
+use crate::engine::command::{Action, Fact, Scope};
 use crate::engine::effects::{Effects, SwarmCallKey};
-use crate::engine::publishing::command::{Action, Fact, Scope};
 use crate::engine::swarm::counter::SwarmCounter;
 use crate::engine::swarm::crossing::{Crossing, Judge};
 use crate::engine::swarm::spawned::Spawned;
