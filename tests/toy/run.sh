@@ -15,7 +15,7 @@ cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-$HOME/.cache/loopwarden/target}
 dir=${TOY_DIR:-$HOME/.cache/loopwarden/toy}
 patches=$PWD/tests/toy
-declare -A files_max=([detector]=4 [kind]=8)
+declare -A files_max=([detector]=4 [kind]=7)
 
 only_check=0
 if [ "${1:-}" = --check ]; then

@@ -222,7 +222,7 @@ fn beginnings(whom: &Whom) -> impl Iterator<Item = String> {
         Kind::Session => Some(joined(&["agent", tenant, name, ""])),
         Kind::Swarm => Some(joined(&["swarm", tenant, name, ""])),
         Kind::Tenant => Some(joined(&["fleet", tenant, ""])),
-        Kind::Agent | Kind::Tree | Kind::Label | Kind::All => None,
+        _ => None,
     };
     of_loops.into_iter().chain([joined(&[&SubjectKey::group_prefix(whom), ""])])
 }
