@@ -13,7 +13,7 @@ pub(crate) const TRIAL: &str = "profile = \"ours\"\nbase = \"default\"\n[trial]\
 const LIVE: [&str; 7] = ["blocked", "ended", "nudged", "running", "stopped", "would_block", "would_nudge"];
 const SHADOW: [&str; 5] = ["ended", "running", "stopped", "would_block", "would_nudge"];
 /// Agents of [`fleet`]; each has a session of its own.
-const AGENTS: u64 = 40 + 60 + 13;
+const AGENTS: u64 = 40 + 200 + 13;
 
 /// Between two looks at all of them: a process answers few questions a second.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -41,7 +41,7 @@ pub(crate) fn fleet(now_ms: i64) -> Vec<Value> {
         events.extend(numbers.map(|number| call(&session, number, from_ms + number as i64 * 1_000)));
     };
     (0..40).for_each(|agent| calls(format!("silent{agent}"), 0..5, now_ms - 3_600_000));
-    (0..60).for_each(|agent| calls(format!("later{agent}"), 0..1, now_ms - 1_800_000));
+    (0..200).for_each(|agent| calls(format!("later{agent}"), 0..1, now_ms - 1_800_000));
     (0..12).for_each(|agent| calls(format!("a{agent}"), 0..4, now_ms - 20_000));
     (0..4).for_each(|agent| calls(format!("a{agent}"), 4..10, now_ms - 20_000));
     calls("honest".to_owned(), 0..1, now_ms - 20_000);

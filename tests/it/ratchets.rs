@@ -12,7 +12,7 @@ use crate::source::{after_bracket, code_only, files, without_tests};
 const SLACK_PERCENT: usize = 3;
 
 /// Lines of all crates together, without tests. A commit that raises it names the lines that went out for what came.
-const LINES_MAX: usize = 92_021;
+const LINES_MAX: usize = 90_598;
 
 /// Source files of one folder.
 const FILES_MAX: usize = 20;
@@ -21,7 +21,7 @@ const DIALECT: [&str; 6] = ["told", "tell", "tells", "said", "say", "says"];
 /// How often they stand in code, comments and names.
 const DIALECT_MAX: usize = 1_484;
 /// Doc comments of at most four words: they repeat the name below them.
-const SHORT_DOCS_MAX: usize = 710;
+const SHORT_DOCS_MAX: usize = 677;
 /// Parameters that are tuples: structs without a name.
 const TUPLE_PARAMETERS_MAX: usize = 71;
 /// Names of types that stand in three files or more.
@@ -31,7 +31,7 @@ const LONG_FUNCTIONS_MAX: usize = 5;
 /// A function beyond it is long. Lines, its head and its braces among them.
 const FUNCTION_LINES: usize = 60;
 /// Files below [`FILE_LINES`]: crumbs, each with a head and imports of its own.
-const SMALL_FILES_MAX: usize = 30;
+const SMALL_FILES_MAX: usize = 7;
 /// A file below it is small. Lines.
 const FILE_LINES: usize = 30;
 
