@@ -37,7 +37,7 @@ it: ## the hermetic tests
 golden: ## every golden case
 	cargo it golden
 
-toy: ## a new detector is at most four files, a new kind of whom eight: the patches under tests/toy, built and run
+toy: ## a new detector is at most four files, a new kind of whom seven: the patches under tests/toy, built and run
 	bash tests/toy/run.sh
 
 kafka: ## the tests against a real broker: in a container where a Docker daemon answers, else in a JVM
