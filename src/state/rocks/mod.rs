@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use batch::RocksBatch;
 use loopwarden_core::event::TaskId;
-pub use options::RocksOptions;
+pub use options::{Area, RocksOptions};
 pub use owner::StoreOwner;
 use rocksdb::statistics::Ticker;
 use rocksdb::{DB, DBRawIterator, FlushOptions, ReadOptions, WriteBatch, WriteOptions, properties};
@@ -24,32 +24,6 @@ use crate::{Change, KeyFamily, LoadBatch, ScanFlow, StateKey, StateStore, StoreE
 
 /// Bytes that a change takes in a batch besides its value and the end of its key: tag, lengths, the task's prefix. An upper bound.
 const CHANGE_BYTES: usize = 32;
-
-/// A part of the database with its own keys. One batch may write to all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Area {
-    State,
-    /// Records of the embedded log's inputs.
-    Events,
-    /// Records of the embedded log's outputs.
-    Outputs,
-    /// What the database itself is, and the embedded log's counters.
-    Meta,
-}
-
-impl Area {
-    pub const ALL: [Self; 4] = [Self::State, Self::Events, Self::Outputs, Self::Meta];
-
-    /// Name of the column family.
-    const fn column_family(self) -> &'static str {
-        match self {
-            Self::State => rocksdb::DEFAULT_COLUMN_FAMILY_NAME,
-            Self::Events => "events",
-            Self::Outputs => "outputs",
-            Self::Meta => "meta",
-        }
-    }
-}
 
 /// What the database uses, as of now. Bytes, unless the name has another unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,9 +1,7 @@
-//! How the database is opened: many small keys, read by point and by prefix, one memory budget for all areas.
+//! The areas of the database, and how it is opened: many small keys, read by point and by prefix, one memory budget for all areas.
 
 use rocksdb::statistics::StatsLevel;
 use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, Options, WriteBufferManager};
-
-use crate::Area;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -11,6 +9,32 @@ const MIB: usize = 1024 * KIB;
 const LEVEL_0_SLOW: i32 = 64;
 /// Files at level 0 at which writes stop.
 const LEVEL_0_STOP: i32 = 256;
+
+/// A part of the database with its own keys. One batch may write to all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Area {
+    State,
+    /// Records of the embedded log's inputs.
+    Events,
+    /// Records of the embedded log's outputs.
+    Outputs,
+    /// What the database itself is, and the embedded log's counters.
+    Meta,
+}
+
+impl Area {
+    pub const ALL: [Self; 4] = [Self::State, Self::Events, Self::Outputs, Self::Meta];
+
+    /// Name of the column family.
+    pub(super) const fn column_family(self) -> &'static str {
+        match self {
+            Self::State => rocksdb::DEFAULT_COLUMN_FAMILY_NAME,
+            Self::Events => "events",
+            Self::Outputs => "outputs",
+            Self::Meta => "meta",
+        }
+    }
+}
 
 /// Sizes of the database's memory and threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
