@@ -149,7 +149,7 @@ impl Received {
     }
 }
 
-/// Senders with what came of each, the first [`SENDERS_MAX`] of them; all others are one.
+/// Senders with what came of each, the first 64 of them; all others are one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Senders {
     rows: Vec<(Sender, Received)>,

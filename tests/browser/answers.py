@@ -57,7 +57,7 @@ def answer_by_a_link(browser, address):
     browser.go(f"http://{address}{link('stop', '<b>linked</b>', 60)}")
     browser.wait("a link asks once more", "document.querySelector('h1')?.textContent === 'Stop 1 h?' && document.querySelectorAll('b').length === 0"
                  " && document.body.textContent.includes('Nothing has happened yet') && document.body.textContent.includes('<b>linked</b>')")
-    browser.value("document.querySelector('input').value = 'Ann', document.querySelector('button').click()")
+    browser.leave("document.querySelector('input').value = 'Ann'; document.querySelector('button').click();")
     browser.wait("the form answers", "document.querySelector('h1')?.textContent === 'Answered'"
                  " && document.body.textContent.includes('It is in force.')")
     browser.go(f"http://{address}/?stopped")

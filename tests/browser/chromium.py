@@ -72,6 +72,15 @@ class Browser:
         """Opens a page, and waits until it is loaded."""
         self.is_loaded = False
         self.call("Page.navigate", url=url)
+        self.loaded()
+
+    def leave(self, statements):
+        """Does what opens another page, and waits until that is loaded: it begins after the answer, since a page that goes gives none."""
+        self.is_loaded = False
+        self.value(f"void setTimeout(() => {{ {statements} }})")
+        self.loaded()
+
+    def loaded(self):
         while not self.is_loaded:
             self.listen(self.message())
 

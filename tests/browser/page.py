@@ -310,6 +310,7 @@ window.fetch = async (path, options) => {
     if (!String(path).startsWith("overview")) return answer;
     const after = Number(new URL(path, location).searchParams.get("after"));
     const command = number => ({ action: "nudge", mode: "live", session_id: "kafka-" + number, episode: "episode-" + number,
+        scope: { kind: "session", agent_id: "main" },
         issued_at: "2026-01-01T00:00:00Z", expires_at: "9999-01-01T00:00:00Z", reason: { code: "exact_repeat", summary: "again" } });
     const looping = id => ({ session_id: id, agent_id: "main", state: "nudged", code: "exact_repeat", loops_since: "2026-01-01T00:00:00Z" });
     const agents = { sessions: (location.search === "?restarted" ? ["from-store"] : ["kafka-1", "kafka-2"]).map(looping) };
