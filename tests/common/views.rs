@@ -69,6 +69,9 @@ pub(crate) fn agree(views: &dyn Views, mode: &str, patience: Duration) {
     ] {
         let text = views.sessions(filter);
         assert!(text.starts_with(&format!("{agents} agent")), "{filter}: {agents}, {text}");
+        assert!(filter != "--looping" || text.contains(&format!(" of {AGENTS} looked at\n")), "{text}");
+        assert!(filter != "--blocked" || text.contains("would be blocked"), "{text}");
+        assert!(filter != "--blocked" || text.contains("  blocked  ") == (mode == "live"), "{text}");
     }
 }
 
@@ -83,21 +86,33 @@ fn difference(views: &dyn Views, mode: &str, replay: &Value) -> Option<String> {
     let calls: u64 = rows.iter().filter_map(|row| row["calls"].as_u64()).sum();
     let loops = rows.iter().filter(|row| row["loops_since"].is_string() && row["state"] != "stopped").count();
     let of = |counts: &Value, names: &[&str]| names.iter().filter_map(|name| counts[name].as_u64()).sum::<u64>();
-    let live_trial: Vec<_> = bill["trial"].as_array().expect("rows").iter().map(|row| row["agents"].clone()).collect();
+    let unnamed = rows.iter().filter(|row| row["loops_since"].is_string() && !row["code"].is_string()).count();
+    let live_trial = bill["trial"].as_array().expect("rows").iter().map(|row| json!([row["detector"], row["agents"]]));
     let trial = replay["trial"].as_array().cloned().unwrap_or_default();
-    let trial: Vec<Value> = trial.iter().map(|row| json!(format!("{} : {}", row["agents"], row["agents_against"]))).collect();
+    let in_trial: u64 = trial.iter().map(|row| of(row, &["agents", "agents_against"])).sum();
+    let trial = trial.iter().map(|row| json!([row["detector"], format!("{} : {}", row["agents"], row["agents_against"])]));
+    let in_states = [["running", ""], ["nudged", "would_nudge"], ["blocked", "would_block"], ["stopped", ""], ["ended", ""]];
     let expected: &[&str] = if mode == "live" { &LIVE } else { &SHADOW };
     let sums = |of: &Value| json!([of["calls"], of["tokens"], of["cost_usd"]]);
     [
         ("agents", json!(rows.len()), json!(AGENTS)),
         ("states", json!(counted.keys().collect::<Vec<_>>()), json!(expected)),
+        // What was sent to those that fell silent is in force: it was sent when their events came, not when they happened.
+        ("agents in states", json!(in_states.map(|states| of(&json!(counted), &states))), json!([201, 45, 4, 1, 2])),
+        ("loops without a detector", json!(unnamed), json!(0)),
+        ("agents of the trial", json!(in_trial), json!(40 + 2)),
+        (
+            "why nothing is saved",
+            json!(bill["saved"].as_str().is_some_and(|why| why.contains("fewer than 50 agents"))),
+            json!(true),
+        ),
         ("sums of the list", list["states"].clone(), json!(counted)),
         ("sums of the page", overview["agents"]["states"].clone(), json!(counted)),
         ("rows of the page", overview["agents"]["found"].clone(), json!(loops)),
         ("bill", bill["all"]["cost_usd"].clone(), json!(spent as f64 / 1e6)),
         ("spent", json!([calls, bill["all"]["tokens"], bill["all"]["cost_usd"]]), sums(&replay["spent"])),
         ("in loops", sums(&bill["in_loops"]), sums(&replay["in_loops"])),
-        ("trial", json!(live_trial), json!(trial)),
+        ("trial", json!(live_trial.collect::<Vec<_>>()), json!(trial.collect::<Vec<_>>())),
         (
             "commands",
             json!(of(&overview["commands"], &["nudge", "block"])),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use loopwarden::{clock, event::EventTime, exit_code};
+use loopwarden::{clock, exit_code};
 use serde_json::{Value, json};
 
 use crate::cli::{expect, stdout};
@@ -14,12 +14,6 @@ fn in_trial(scratch: &Scratch, mode: &str) -> Running {
     let policy = scratch.0.join("policy.toml");
     fs::write(&policy, views::TRIAL).unwrap();
     Running::start(&scratch.0, &[&format!("mode={mode}"), &format!("policy={}", policy.display())])
-}
-
-fn costly(session: &str, number: usize) -> Value {
-    let mut call = failed_call(session, number);
-    call["usage"] = json!({ "input_tokens": 10, "cost_usd": 0.25 });
-    call
 }
 
 fn send(running: &Running, events: &[Value]) {
@@ -83,45 +77,4 @@ fn in_shadow_mode_nobody_is_blocked_and_without_costs_nobody_is_said_to_have_had
     assert!(text.contains("would be blocked") && text.contains("no cost reported") && !text.contains("$0"), "{text}");
     let bill = running.client.get("/overview").json()["bill"].clone();
     assert_eq!((&bill["all"]["cost_usd"], &bill["in_loops"]["cost_usd"]), (&Value::Null, &Value::Null), "{bill}");
-}
-
-#[test]
-fn agents_that_fall_silent_in_their_loop_count_in_the_live_trial_as_in_a_replay() {
-    let scratch = Scratch::new();
-    let running = in_trial(&scratch, "live");
-    let at = |ms: i64| Value::from(EventTime(ms).to_rfc3339());
-    let start_ms = clock::now_ms() - 3_600_000;
-    let mut events = Vec::new();
-    for agent in 0..40 {
-        for number in 0..5 {
-            let mut call = costly(&format!("a{agent}"), number);
-            call["time"] = at(start_ms + number as i64 * 1_000);
-            events.push(call);
-        }
-    }
-    // Time passes in each partition, and no agent of the trial says anything any more.
-    for other in 0..200 {
-        let mut call = costly(&format!("other{other}"), 0);
-        call["time"] = at(start_ms + 1_800_000);
-        events.push(call);
-    }
-    send(&running, &events);
-    let file = scratch.0.join("log.ndjson");
-    fs::write(&file, events.iter().map(|event| format!("{event}\n")).collect::<String>()).unwrap();
-    let policy = scratch.0.join("policy.toml").display().to_string();
-    let arguments = ["replay", &file.display().to_string(), "--policy", &policy, "--output", "json"];
-    let report: Value = serde_json::from_str(&stdout(&expect(&arguments, exit_code::DONE))).unwrap();
-    let of_replay = |row: &Value| (row["detector"].clone(), format!("{} : {}", row["agents"], row["agents_against"]));
-    let expected: Vec<_> = report["trial"].as_array().unwrap().iter().map(of_replay).collect();
-    let agents: u64 = report["trial"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["agents"].as_u64().unwrap() + row["agents_against"].as_u64().unwrap())
-        .sum();
-    assert_eq!(agents, 40, "{report}");
-    let of_live = |row: &Value| (row["detector"].clone(), row["agents"].as_str().unwrap().to_owned());
-    running.json_until("/overview", |overview| {
-        overview["bill"]["trial"].as_array().unwrap().iter().map(of_live).collect::<Vec<_>>() == expected
-    });
 }
