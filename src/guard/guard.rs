@@ -26,6 +26,7 @@ use loopwarden_core::event::{
 };
 use loopwarden_core::identity::{base32, hash_parts};
 use loopwarden_core::native::{EventAgent, NativeEvent};
+use loopwarden_core::whom::Whom;
 use serde_json::json;
 
 use crate::agents::calls::{Calls, ECHO_MS, EndedCall, OPEN_MS_MAX};
@@ -157,10 +158,10 @@ impl Guard {
         }
     }
 
-    /// Until when an operator stops a subject, by the key of its row; none where nobody does.
+    /// Until when an operator stops them; none where nobody does.
     #[must_use]
-    pub fn stopped_until(&self, key: &str, now: EventTime) -> Option<EventTime> {
-        self.rows.until(&SubjectKey::of_row_key(key)?, now)
+    pub fn stopped_until(&self, whom: &Whom, now: EventTime) -> Option<EventTime> {
+        self.rows.until(&SubjectKey::Stop(whom.clone()), now)
     }
 
     /// Forgets all verdicts: their source begins anew.

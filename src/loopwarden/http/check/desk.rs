@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use loopwarden_core::event::EventTime;
+use loopwarden_core::{event::EventTime, whom::Whom};
 use loopwarden_guard::{Answer, BadCheck, Check, Dropped, Guard, Knowledge, Opened, Options, Phase, Record, Source};
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::{LogError, embedded::EmbeddedBroker};
@@ -138,9 +138,9 @@ impl Desk {
         Arc::clone(&self.quality)
     }
 
-    /// Until when its guard knows that an operator stops a subject, by the key of its row.
-    pub(crate) fn stopped_until(&self, key: &str) -> Option<EventTime> {
-        self.guard().stopped_until(key, now())
+    /// Until when its guard knows that an operator stops them.
+    pub(crate) fn stopped_until(&self, whom: &Whom) -> Option<EventTime> {
+        self.guard().stopped_until(whom, now())
     }
 
     fn guard(&self) -> MutexGuard<'_, Guard> {

@@ -41,7 +41,7 @@ pub(super) async fn given_until(
 
 /// Whether an act that was judged binds: they are stopped until then, or go on, or the loop is let be.
 pub(super) async fn binds(process: &Process, desk: &Desk, act: &Act) -> Result<bool, Refusal> {
-    let stopped_until = || desk.stopped_until(&SubjectKey::Stop(act.whom.clone()).row_key());
+    let stopped_until = || desk.stopped_until(&act.whom);
     let (episode, let_be_until) = match &act.does {
         // What was judged may have been dropped, as one more than there may be: only what the guard holds is in force.
         Does::Stop { until, .. } => return Ok(stopped_until() == Some(*until)),
