@@ -1,6 +1,7 @@
 //! Arguments of `tail` and `sessions`.
 
 use clap::{Args, ValueEnum, value_parser};
+use loopwarden_lane::{SessionOrder, SessionState};
 
 use crate::cli::args::{ConfigArgs, PlainFormat};
 
@@ -121,9 +122,9 @@ pub struct SessionsArgs {
     /// Only of this tenant; an empty name: of none
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<String>,
-    /// What comes first
-    #[arg(long, value_enum, default_value_t)]
-    pub sort: Sort,
+    /// What comes first: the dearest, most tokens or calls, those that loop longest, or those that were heard of last
+    #[arg(long, default_value = SessionOrder::default().as_str(), value_parser = SessionOrder::ALL.map(SessionOrder::as_str))]
+    pub sort: String,
     /// Rows
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u16).range(1..=1_000))]
     pub limit: u16,
@@ -138,37 +139,14 @@ pub struct SessionsArgs {
     pub process: ProcessArgs,
 }
 
-/// `sessions --sort`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
-pub enum Sort {
-    /// The dearest, then by tokens and calls.
-    #[default]
-    Cost,
-    /// Most tokens.
-    Tokens,
-    /// Most calls.
-    Calls,
-    /// Those that loop longest.
-    Loop,
-    /// Those that were heard of last.
-    Seen,
-}
-
-impl Sort {
-    /// The word of a request: that of the command line.
-    pub(super) fn word(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
-}
-
 impl SessionsArgs {
-    /// The state that is wanted, by the word of a request.
-    pub(super) const fn state(&self) -> &'static str {
+    /// The state that is wanted.
+    pub(super) const fn state(&self) -> SessionState {
         match (self.looping, self.blocked, self.stopped) {
-            (true, ..) => "looping",
-            (_, true, _) => "blocked",
-            (_, _, true) => "stopped",
-            _ => "all",
+            (true, ..) => SessionState::Looping,
+            (_, true, _) => SessionState::Blocked,
+            (_, _, true) => SessionState::Stopped,
+            _ => SessionState::All,
         }
     }
 }
