@@ -128,7 +128,7 @@ const TREE: &str = "tree";
 /// its windows, kind and name of the group. A tree's has four: tenant, nothing, `tree`, name.
 pub fn report_key(key: &SwarmCallKey) -> Vec<u8> {
     let (tenant, swarm_id, fingerprint) = match key {
-        SwarmCallKey::Budget { budget, per, whom, .. } => {
+        SwarmCallKey::Budget { budget, per, whom } => {
             return joined(&[&whom.tenant, budget, per.as_str(), whom.kind.as_str(), &whom.name]).into_bytes();
         }
         SwarmCallKey::Tree { tenant, tree } => return joined(&[tenant, "", TREE, tree]).into_bytes(),
@@ -171,7 +171,7 @@ pub fn parse_report_key(key: &[u8]) -> Option<SwarmCallKey> {
             return None;
         }
         let whom = Whom::new(&tenant, Kind::from_name(kind).filter(|kind| kind.is_in_tenant())?, group);
-        return Some(SwarmCallKey::Budget { tenant, budget: name.to_owned(), per: Per::from_name(third)?, whom });
+        return Some(SwarmCallKey::Budget { budget: name.to_owned(), per: Per::from_name(third)?, whom });
     }
     let fingerprint = Hash128::from_hex(rest)?;
     Some(if name.is_empty() {
@@ -323,12 +323,8 @@ mod tests {
         let swarm = SwarmCallKey::Swarm { tenant: tenant.clone(), swarm_id: "w".to_owned(), fingerprint };
         assert_eq!(report_key(&swarm), b"t\x1fw\x1f00000000000000000000000000000007");
         let fleet = SwarmCallKey::Fleet { tenant: tenant.clone(), fingerprint };
-        let budget = SwarmCallKey::Budget {
-            tenant: tenant.clone(),
-            budget: "b".to_owned(),
-            per: Per::Day,
-            whom: Whom::label(&tenant, "team", "a").unwrap(),
-        };
+        let whom = Whom::label(&tenant, "team", "a").unwrap();
+        let budget = SwarmCallKey::Budget { budget: "b".to_owned(), per: Per::Day, whom };
         assert_eq!(report_key(&budget), b"t\x1fb\x1fday\x1flabel\x1fteam=a");
         for hostile in [&b"t\x1fb\x1fyear\x1flabel\x1fx"[..], b"t\x1fb\x1fday\x1fgalaxy\x1fx", b"t\x1fb\x1fday\x1flabel\x1fx\x1f"]
         {

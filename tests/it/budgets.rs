@@ -471,7 +471,7 @@ fn counters(world: &TestWorld) -> [u64; 3] {
 /// Puts what a group used into `swarm-counts`, as a lane would.
 fn used(world: &TestWorld, tenant: &str, agent: &str, used: Used) {
     let whom = Whom::new(tenant, Kind::Agent, agent);
-    let key = report_key(&SwarmCallKey::Budget { tenant: tenant.to_owned(), budget: "b0".to_owned(), per: Per::Day, whom });
+    let key = report_key(&SwarmCallKey::Budget { budget: "b0".to_owned(), per: Per::Day, whom });
     let start = Per::Day.window_of(used.last);
     let report = SwarmRecord::Report(SwarmReport::of_use(used.last, UsedWindow { start: Some(start), used }));
     world.broker.append(swarm_task(0), Some(&key), Some(&report.encode().unwrap()), used.last.0);

@@ -180,13 +180,7 @@ pub enum SwarmCallKey {
         fingerprint: Hash128,
     },
     /// `[[budget]]`: what a group uses together.
-    Budget {
-        /// Name of the tenant; an empty one is none.
-        tenant: String,
-        budget: String,
-        per: Per,
-        whom: Whom,
-    },
+    Budget { budget: String, per: Per, whom: Whom },
     /// `tree`: a root and all that it started.
     Tree {
         /// Name of the tenant; an empty one is none.
@@ -202,7 +196,7 @@ impl SwarmCallKey {
         match self.clone() {
             Self::Swarm { tenant, swarm_id, fingerprint } => SubjectKey::Swarm { tenant, swarm_id, fingerprint },
             Self::Fleet { tenant, fingerprint } => SubjectKey::Fleet { tenant, fingerprint },
-            Self::Budget { budget, per, whom, .. } => SubjectKey::Group { whom, by: format!("budget/{budget}/{}", per.as_str()) },
+            Self::Budget { budget, per, whom } => SubjectKey::Group { whom, by: format!("budget/{budget}/{}", per.as_str()) },
             Self::Tree { tenant, tree } => {
                 SubjectKey::Group { whom: Whom::new(&tenant, Kind::Tree, &tree), by: "tree".to_owned() }
             }

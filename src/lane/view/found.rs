@@ -140,8 +140,8 @@ impl View<'_> {
             let whom = agents.iter().filter_map(|agent| budget.whom(&agent.who()?));
             for whom in whom.collect::<BTreeSet<_>>().into_iter().take(left) {
                 left -= 1;
-                let (tenant, name, per) = (whom.tenant.clone(), budget.name.clone(), budget.per);
-                let key = report_key(&SwarmCallKey::Budget { tenant, budget: name.clone(), per, whom: whom.clone() });
+                let (name, per) = (budget.name.clone(), budget.per);
+                let key = report_key(&SwarmCallKey::Budget { budget: name.clone(), per, whom: whom.clone() });
                 for task in self.running(Stage::Swarm) {
                     let Some(loaded) = swarm::load(self.store, task, &key)? else { continue };
                     let used = loaded.counter.panes.get(&per.window_of(now)).and_then(|pane| pane.used);

@@ -39,8 +39,7 @@ pub(crate) fn count_uses(context: &Context<'_>, session: &Session, did: Did, out
     let who = session.head.who(context.subject).map(|who| Who { labels: Some(&context.event.labels), ..who });
     for budget in context.policy.budgets.iter() {
         let Some(whom) = who.as_ref().and_then(|who| budget.whom(who)) else { continue };
-        let key =
-            SwarmCallKey::Budget { tenant: context.tenant().to_owned(), budget: budget.name.clone(), per: budget.per, whom };
+        let key = SwarmCallKey::Budget { budget: budget.name.clone(), per: budget.per, whom };
         let window = budget.per.window_of(context.time);
         out.uses.push(BudgetUse { key, window, used, record_time: context.event.record_time });
     }

@@ -36,7 +36,7 @@ struct Crossed<'a> {
 impl<'a> BudgetRule<'a> {
     /// None where the counter is of no budget.
     pub(super) fn of(judge: &'a Judge<'a>) -> Option<Self> {
-        let SwarmCallKey::Budget { budget: name, per, whom, .. } = judge.key else { return None };
+        let SwarmCallKey::Budget { budget: name, per, whom } = judge.key else { return None };
         let budget = judge.policy.budgets.get(name, *per).filter(|budget| budget.is_of(whom));
         Some(Self { judge, name, whom, per: *per, budget })
     }
