@@ -75,6 +75,11 @@ pub(crate) fn agree(views: &dyn Views, mode: &str, patience: Duration) {
     }
 }
 
+/// What an agent does, as a list or a session shows it.
+fn standing(agent: &Value) -> Value {
+    json!([agent["state"], agent["code"], agent["loops_since"]])
+}
+
 fn difference(views: &dyn Views, mode: &str, replay: &Value) -> Option<String> {
     let list = views.json("/sessions?limit=1000");
     let overview = views.json("/overview");
@@ -94,8 +99,18 @@ fn difference(views: &dyn Views, mode: &str, replay: &Value) -> Option<String> {
     let in_states = [["running", ""], ["nudged", "would_nudge"], ["blocked", "would_block"], ["stopped", ""], ["ended", ""]];
     let expected: &[&str] = if mode == "live" { &LIVE } else { &SHADOW };
     let sums = |of: &Value| json!([of["calls"], of["tokens"], of["cost_usd"]]);
+    let of_list = rows.iter().map(|row| (row["state"].as_str().expect("a word"), row)).collect::<BTreeMap<_, _>>();
+    let of_session = of_list.values().map(|row| {
+        let tenant = row["tenant"].as_str().map(|tenant| format!("?tenant={tenant}")).unwrap_or_default();
+        let session = views.json(&format!("/sessions/{}{tenant}", row["session_id"].as_str().expect("a name")));
+        let mut agents = session["agents"].as_array().expect("agents").iter();
+        let agent = agents.find(|agent| agent["agent_id"] == row["agent_id"]);
+        agent.map_or(Value::Null, standing)
+    });
+    let of_session = of_session.collect::<Vec<_>>();
     [
         ("agents", json!(rows.len()), json!(AGENTS)),
+        ("state of a session", json!(of_session), json!(of_list.values().map(|row| standing(row)).collect::<Vec<_>>())),
         ("states", json!(counted.keys().collect::<Vec<_>>()), json!(expected)),
         // What was sent to those that fell silent is in force: it was sent when their events came, not when they happened.
         ("agents in states", json!(in_states.map(|states| of(&json!(counted), &states))), json!([201, 45, 4, 1, 2])),

@@ -3,17 +3,18 @@
 use std::{collections::BTreeSet, iter::Sum, ops::ControlFlow};
 
 use loopwarden_core::engine::{
-    SEPARATOR, Session, StopState, SubjectKey, SwarmCallKey, SwarmCounter, SwarmReset, TimerKind, Verdict,
+    AgentStanding, SEPARATOR, Session, StopState, SubjectKey, Surroundings, SwarmCallKey, SwarmCounter, SwarmReset, TimerKind,
+    Verdict,
 };
 use loopwarden_core::event::{EventTime, Stage, TaskId};
 use loopwarden_core::limits::{AGENTS_SHOWN, COUNTERS_SHOWN, IN_FORCE_TIMERS_MAX};
 use loopwarden_core::policy::{Per, Reached};
 use loopwarden_core::whom::{Kind, Who, Whom};
-use loopwarden_core::{setting::Mode, wire::Row};
+use loopwarden_core::{detect::Flags, setting::Mode, wire::Row};
 use loopwarden_state::report::{parse_report_key, report_key, reset_key};
 use loopwarden_state::{KeyFamily, StoreError, Stored, TimerKey, read, session, stop, swarm};
 
-use crate::view::ask::View;
+use crate::{settings::ProcessMode, view::ask::View};
 
 /// Sessions that one look for whom a stop would bind goes over.
 const LOOKED_AT_MAX: u64 = 100_000;
@@ -44,9 +45,20 @@ pub struct AgentView {
     pub task: TaskId,
     pub subject: SubjectKey,
     pub session: Session,
+    /// What is published is to be obeyed: false in shadow mode.
+    pub binds: bool,
 }
 
 impl AgentView {
+    /// Its state, where a stop binds it or none does.
+    #[must_use]
+    pub fn standing(&self, is_stopped: bool, now: EventTime) -> AgentStanding {
+        let history = &self.session.history;
+        let polls = history.ring_back().next().is_some_and(|newest| newest.flags.contains(Flags::POLL));
+        let around = Surroundings { next_sequence: history.next_sequence(), polls, is_stopped, binds: self.binds, now };
+        AgentStanding::of(&self.session.head, &around)
+    }
+
     /// The agent, as far as its session knows it.
     #[must_use]
     pub fn who(&self) -> Option<Who<'_>> {
@@ -99,7 +111,8 @@ impl View<'_> {
             for key in self.keys((task, KeyFamily::Head), prefix.as_bytes(), AGENTS_SHOWN)? {
                 let loaded = session::load(self.store, task, &key, self.policy.history_steps)?;
                 if let (Some(subject), Some(loaded)) = (session::subject_of(&key), loaded) {
-                    agents.push(AgentView { task, subject, session: loaded.session });
+                    let binds = self.mode == ProcessMode::Live;
+                    agents.push(AgentView { task, subject, session: loaded.session, binds });
                 }
             }
         }

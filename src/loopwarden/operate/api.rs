@@ -52,16 +52,22 @@ answers! {
         pub names: AgentNames,
         #[serde(flatten)]
         pub spent: Spent,
+        #[serde(flatten)]
+        pub standing: Standing,
+        /// Time of its last event.
+        pub seen: String,
+        /// The narrowest stop that binds it.
+        pub stop: Option<StopName>,
+    }
+
+    /// What an agent does just now.
+    pub struct Standing {
         /// Word of an [`AgentState`](loopwarden_core::engine::AgentState).
         pub state: String,
         /// Detector that found its loop.
         pub code: Option<String>,
         /// When its loop was first spoken about.
         pub loops_since: Option<String>,
-        /// Time of its last event.
-        pub seen: String,
-        /// The narrowest stop that binds it.
-        pub stop: Option<StopName>,
     }
 
     /// A stop by what its release is to name.
@@ -144,6 +150,8 @@ answers! {
     pub struct Agent {
         #[serde(flatten)]
         pub names: AgentNames,
+        #[serde(flatten)]
+        pub standing: Standing,
         pub tree: Option<Tree>,
         /// Stage and partition.
         pub task: String,
@@ -152,7 +160,6 @@ answers! {
         pub shadow_seq: u64,
         /// Time of its last event.
         pub time: String,
-        pub has_ended: bool,
         pub loops_total: u64,
         pub verdicts: Vec<Verdict>,
         pub episodes: Vec<Episode>,
@@ -277,12 +284,12 @@ answers! {
         pub verdicts: Vec<Verdict>,
     }
 
-    /// `GET /tasks`.
+    /// `GET /tasks`: every task of a process.
     pub struct Tasks {
         pub tasks: Vec<Task>,
     }
 
-    /// A task as of its last commit.
+    /// `GET /tasks/{stage}/{partition}`: a task as of its last commit.
     pub struct Task {
         pub stage: String,
         pub partition: u32,
@@ -442,6 +449,13 @@ impl Commands {
     /// The place to go on from; 0 where none is said.
     pub fn place(&self) -> u64 {
         self.next.parse().unwrap_or_default()
+    }
+}
+
+impl Standing {
+    /// Its state, for people.
+    pub fn words(&self) -> String {
+        self.state.replace("would_nudge", "would be nudged").replace("would_block", "would be blocked")
     }
 }
 

@@ -1,7 +1,6 @@
 //! The question over all sessions: which of them matter first.
 
 use loopwarden_core::engine::{AgentState, SubjectKey};
-use loopwarden_core::event::EventTime;
 use loopwarden_lane::{FirstRows, Listed, Listing, Places, SessionRow, StopView};
 
 use crate::operate::lanes::{Lanes, Unanswered, answers};
@@ -10,7 +9,7 @@ use crate::operate::{api, shown};
 /// Sessions that one question looks at, a slice after the other. The answer says where there are more.
 const LOOKED_AT_MAX: u64 = 200_000;
 /// Stops that are looked at; operators alone add to them.
-const STOPS_MAX: usize = 65_536;
+pub(crate) const STOPS_MAX: usize = 65_536;
 
 /// The first of the sessions. The stops of the question are filled in.
 ///
@@ -47,14 +46,11 @@ fn listed(found: &Listed, rows_max: u64) -> api::Sessions {
 
 fn row(row: &SessionRow) -> Option<api::SessionRow> {
     let SubjectKey::Agent { tenant, session_id, agent_id } = &row.subject else { return None };
-    let standing = &row.standing;
     Some(api::SessionRow {
         session_id: session_id.clone(),
         names: shown::names(tenant, agent_id, &row.swarm_id),
         spent: shown::spent(row.used),
-        state: standing.state.as_str().to_owned(),
-        code: standing.detector.map(|detector| detector.as_str().to_owned()),
-        loops_since: standing.since.map(EventTime::to_rfc3339),
+        standing: shown::standing(&row.standing),
         seen: row.seen.to_rfc3339(),
         stop: row.stop.as_ref().map(shown::stop_name),
     })

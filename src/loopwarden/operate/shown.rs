@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use loopwarden_core::detect::{Flags, Step, Streaks};
-use loopwarden_core::engine::{Action, Cost, Episode, SubjectKey, Tree, Verdict};
+use loopwarden_core::engine::{Action, AgentStanding, Cost, Episode, SubjectKey, Tree, Verdict};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Hash64, Hash128, base32};
 use loopwarden_core::policy::{Detector, Reached};
@@ -84,7 +84,7 @@ pub(crate) fn stop_name(whom: &Whom) -> api::StopName {
 }
 
 /// An agent's session, with its newest steps.
-pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> api::Agent {
+pub(crate) fn agent(agent: &AgentView, is_stopped: bool, steps_max: usize, now: EventTime) -> api::Agent {
     let session = &agent.session;
     let head = &session.head;
     let (tenant, agent_id) = match &agent.subject {
@@ -96,13 +96,13 @@ pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> api:
     steps.reverse();
     api::Agent {
         names: names(tenant, agent_id, &head.swarm_id),
+        standing: standing(&agent.standing(is_stopped, now)),
         tree: head.tree.as_deref().map(tree),
         task: agent.task.to_string(),
         epoch: head.board.epoch,
         seq: head.board.seq,
         shadow_seq: head.shadow_seq,
         time: head.time.to_rfc3339(),
-        has_ended: head.has_ended,
         loops_total: head.loops_total,
         verdicts: in_force(&head.board.verdicts, now),
         episodes: head.episodes.iter().map(episode).collect(),
@@ -121,6 +121,15 @@ fn known(name: &str) -> Option<String> {
 
 pub(crate) fn names(tenant: &str, agent_id: &str, swarm_id: &str) -> api::AgentNames {
     api::AgentNames { agent_id: agent_id.to_owned(), tenant: known(tenant), swarm_id: known(swarm_id) }
+}
+
+/// What an agent does just now.
+pub(crate) fn standing(found: &AgentStanding) -> api::Standing {
+    api::Standing {
+        state: found.state.as_str().to_owned(),
+        code: found.detector.map(|detector| detector.as_str().to_owned()),
+        loops_since: found.since.map(EventTime::to_rfc3339),
+    }
 }
 
 /// The place of an agent among those that start each other.

@@ -25,8 +25,11 @@ pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
     for agent in &session.agents {
         let (id, of) = (plain(&args.id), plain(&agent.names.agent_id));
         above.push(format!(
-            "session {id}, agent {of}, task {}, last event {}: {} steps kept, the newest shown",
-            agent.task, agent.time, agent.steps_kept,
+            "session {id}, agent {of}, {}, task {}, last event {}: {} steps kept, the newest shown",
+            agent.standing.words(),
+            agent.task,
+            agent.time,
+            agent.steps_kept,
         ));
         let running = agent.streaks.iter().filter(|(_, length)| **length > 0).map(|(name, length)| format!("{name} {length}"));
         let [episodes, shadow] = [&agent.episodes, &agent.shadow_episodes].map(|episodes| flat_all(episodes));

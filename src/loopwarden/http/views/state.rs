@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::http::shared::{Embedded, Process};
 use crate::http::views::{query, query::Pairs, query::Parameters};
-use crate::{clock, limits, operate::api, operate::shown};
+use crate::{clock, limits, operate::api, operate::sessions::STOPS_MAX, operate::shown};
 use crate::{http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal};
 
 /// Wait for the sync that covers what was read.
@@ -148,15 +148,17 @@ pub(crate) async fn session(
     }
     let now = EventTime(clock::now_ms());
     // Lanes that are too busy to answer have answered about the session: it is shown all the same.
-    let found = process.ask_lanes(move |view| view.stops(now, limits::HTTP_ROWS_MAX)).await?.unwrap_or_default();
-    let binds = |stop: &StopView| agents.iter().filter_map(AgentView::who).any(|who| who.is(&stop.whom));
-    let held = found.iter().flat_map(|found| &found.rows).filter(|stop| binds(stop)).map(shown::stop).collect();
+    let found = process.ask_lanes(move |view| view.stops(now, STOPS_MAX)).await?.unwrap_or_default();
+    let binds = |stop: &StopView, agent: &AgentView| agent.who().is_some_and(|who| who.is(&stop.whom));
+    let found = found.into_iter().flat_map(|found| found.rows);
+    let binding: Vec<StopView> = found.filter(|stop| agents.iter().any(|agent| binds(stop, agent))).collect();
     let agents = Arc::new(agents);
     let spenders = Arc::clone(&agents);
     let budgets = process.ask_lanes(move |view| view.budgets(&spenders, now)).await?.unwrap_or_default();
     let budgets = budgets.iter().flatten().map(shown::budget).collect();
-    let agents = agents.iter().map(|agent| shown::agent(agent, steps, now)).collect();
-    Ok(answer::ok(&api::Session { session_id: id, agents, stops: held, budgets }))
+    let is_stopped = |agent: &AgentView| binding.iter().any(|stop| binds(stop, agent));
+    let agents = agents.iter().map(|agent| shown::agent(agent, is_stopped(agent), steps, now)).collect();
+    Ok(answer::ok(&api::Session { session_id: id, agents, stops: binding.iter().map(shown::stop).collect(), budgets }))
 }
 
 /// A swarm: what is counted for it, and in embedded mode its rows in force.

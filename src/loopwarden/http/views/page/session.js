@@ -91,10 +91,10 @@ function stripOf(agent) {
   if (cells.length) cells[cells.length - 1].tabIndex = 0;
   const isOfIt = ({ session_id, scope }) => session_id === shown.id && (!scope || !scope.agent_id || scope.agent_id === agent.agent_id);
   return make("div", null,
-    make("div", { class: "agent" }, make("code", null, agent.agent_id), make("span", { class: "quiet" }, "task " + agent.task),
+    make("div", { class: "agent" }, make("code", null, agent.agent_id), make("span", { class: "word " + markOf(agent.state) }, wordsOf(agent.state)),
+      make("span", { class: "quiet" }, "task " + agent.task),
       verdict ? make("span", { class: "word " + verdict.action }, standing(verdict, " (" + verdict.code + ")")) : null,
-      make("span", { class: "quiet" }, streaks ? "running: " + streaks : ""),
-      make("span", { class: "quiet" }, agent.has_ended ? "ended" : "")),
+      make("span", { class: "quiet" }, streaks ? "running: " + streaks : "")),
     make("div", { class: "strip", role: "group", "aria-label": "calls of agent " + agent.agent_id }, ...cells),
     namesOf(agent, letters), toldOf(agent.verdicts, isOfIt));
 }
