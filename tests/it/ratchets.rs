@@ -25,7 +25,7 @@ const SHORT_DOCS_MAX: usize = 677;
 /// Parameters that are tuples: structs without a name.
 const TUPLE_PARAMETERS_MAX: usize = 71;
 /// Names of types that stand in three files or more.
-const COMMON_NAMES_MAX: usize = 62;
+const COMMON_NAMES_MAX: usize = 60;
 /// Functions that fill more than a screen.
 const LONG_FUNCTIONS_MAX: usize = 5;
 /// A function beyond it is long. Lines, its head and its braces among them.

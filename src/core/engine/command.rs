@@ -25,6 +25,8 @@ pub enum Action {
 }
 
 impl Action {
+    pub const ALL: [Self; 3] = [Self::Nudge, Self::Block, Self::Unblock];
+
     /// The word on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -38,7 +40,7 @@ impl Action {
     /// The action that a word on the wire stands for.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Nudge, Self::Block, Self::Unblock].into_iter().find(|action| action.as_str() == name)
+        Self::ALL.into_iter().find(|action| action.as_str() == name)
     }
 }
 

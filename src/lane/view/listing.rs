@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use loopwarden_core::engine::{AgentStanding, AgentState, Cost, Head, SEPARATOR, SubjectKey, Surroundings};
 use loopwarden_core::event::{EventTime, Stage, TaskId};
-use loopwarden_core::{detect::Flags, whom::Whom};
+use loopwarden_core::{detect::Flags, setting::words, whom::Whom};
 use loopwarden_state::{KeyFamily, StoreError, session};
 
 use crate::settings::ProcessMode;
@@ -15,58 +15,27 @@ use crate::view::ask::{TaskState, TaskView, View};
 /// Sessions that one look goes over: some ten milliseconds.
 const SLICE_MAX: usize = 5_000;
 
-/// Which sessions a question is about, by the states of their agents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SessionState {
-    #[default]
-    All,
-    /// Any in which an agent loops.
-    Looping,
-    /// Blocked, or what would be.
-    Blocked,
-    Stopped,
-}
-
-impl SessionState {
-    pub const ALL: [Self; 4] = [Self::All, Self::Looping, Self::Blocked, Self::Stopped];
-
-    /// The word of a request.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Looping => "looping",
-            Self::Blocked => "blocked",
-            Self::Stopped => "stopped",
-        }
+words! {
+    /// Which sessions a question is about, by the states of their agents.
+    pub enum SessionState {
+        All = "all",
+        /// Any in which an agent loops.
+        Looping = "looping",
+        /// Blocked, or what would be.
+        Blocked = "blocked",
+        Stopped = "stopped",
     }
 }
 
-/// What sessions are ordered by; the greatest comes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SessionOrder {
-    #[default]
-    Cost,
-    Tokens,
-    Calls,
-    /// How long it loops by now.
-    Loop,
-    Seen,
-}
-
-impl SessionOrder {
-    pub const ALL: [Self; 5] = [Self::Cost, Self::Tokens, Self::Calls, Self::Loop, Self::Seen];
-
-    /// The word of a request.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cost => "cost",
-            Self::Tokens => "tokens",
-            Self::Calls => "calls",
-            Self::Loop => "loop",
-            Self::Seen => "seen",
-        }
+words! {
+    /// What sessions are ordered by; the greatest comes first.
+    pub enum SessionOrder {
+        Cost = "cost",
+        Tokens = "tokens",
+        Calls = "calls",
+        /// How long it loops by now.
+        Loop = "loop",
+        Seen = "seen",
     }
 }
 

@@ -7,7 +7,7 @@ mod server;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 pub use lab::{
     FailOn, FitArgs, InspectArgs, InspectCommand, InspectFormat, LearnArgs, MapArgs, RangeArgs, ReplayArgs, ReplayFormat,
     TestArgs,
@@ -29,7 +29,7 @@ pub const QUIET_LOG: &str = "error";
 #[command(next_help_heading = "Log lines (standard error)")]
 pub struct LogArgs {
     /// How log lines look; auto: text on a terminal, JSON otherwise
-    #[arg(long, global = true, value_parser = log_formats(), value_name = "FORM")]
+    #[arg(long, global = true, value_parser = words(LogFormat::WORDS), value_name = "FORM")]
     pub log_format: Option<LogFormat>,
     /// Filter of log lines, as info or warn,loopwarden::task=debug [env: LOOPWARDEN_LOG]
     #[arg(long, global = true, value_name = "FILTER")]
@@ -55,16 +55,12 @@ impl MannerArgs {
     }
 }
 
-/// The words of a choice among the settings, as the value of a flag.
-fn log_formats() -> impl TypedValueParser<Value = LogFormat> {
-    let help = |format: &LogFormat| match format {
-        LogFormat::Auto => "Text on a terminal, JSON otherwise",
-        LogFormat::Text => "For people",
-        LogFormat::Json => "For machines",
-    };
-    let words = LogFormat::WORDS.iter().map(move |(word, format)| PossibleValue::new(*word).help(help(format)));
-    PossibleValuesParser::new(words)
-        .map(|written| LogFormat::WORDS.iter().find(|(word, _)| *word == written).map(|(_, format)| *format).unwrap_or_default())
+/// A choice among words, as the value of a flag.
+pub(crate) fn words<T: Copy + Default + Send + Sync + 'static>(
+    known: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let of = |written: &str| known.iter().find(|(word, _)| *word == written).map(|(_, value)| *value).unwrap_or_default();
+    PossibleValuesParser::new(known.iter().map(|(word, _)| *word)).map(move |written| of(&written))
 }
 
 /// Where settings come from.

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
+use loopwarden_settings::ProcessMode;
 
-use crate::cli::hook;
+use crate::cli::{args::words, hook};
 
 /// `init`.
 #[derive(Debug, Args)]
@@ -31,8 +32,8 @@ pub struct InitArgs {
     #[arg(long = "agent", value_name = "NAME", value_parser = agents())]
     pub agents: Vec<String>,
     /// shadow: judge, and tell agents nothing; live: nudge and block
-    #[arg(long, value_enum)]
-    pub mode: Option<Mode>,
+    #[arg(long, value_parser = words(ProcessMode::WORDS))]
+    pub mode: Option<ProcessMode>,
     /// The configuration file that is written; default: loopwarden/loopwarden.toml in $XDG_CONFIG_HOME, else in ~/.config
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -56,24 +57,6 @@ pub enum On {
     Kafka,
 }
 
-/// What commands are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
-    /// To look at.
-    Shadow,
-    /// To be obeyed.
-    Live,
-}
-
-impl Mode {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Shadow => "shadow",
-            Self::Live => "live",
-        }
-    }
-}
-
 /// What is to be set up.
 #[derive(Debug)]
 pub(super) struct Answers {
@@ -81,7 +64,7 @@ pub(super) struct Answers {
     /// Brokers; empty without Kafka.
     pub(super) bootstrap: String,
     pub(super) agents: Vec<String>,
-    pub(super) mode: Mode,
+    pub(super) mode: ProcessMode,
 }
 
 /// What stands for no agent at all.

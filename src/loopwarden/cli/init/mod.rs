@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _};
 
 use args::Answers;
-pub use args::{InitArgs, Mode, On};
+pub use args::{InitArgs, On};
 use plan::Plan;
 use questions::Questions;
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io::Write as _, os::unix::fs::OpenOptionsExt as _};
 
-use loopwarden_settings::Diagnostic;
+use loopwarden_settings::{Diagnostic, ProcessMode};
 
 use crate::cli::hook::{self, Answering, Connection, HERE, service};
-use crate::cli::init::args::{Answers, InitArgs, Mode, On};
+use crate::cli::init::args::{Answers, InitArgs, On};
 use crate::cli::init::settings::{self, Settings};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
@@ -204,7 +204,7 @@ impl<'a> Plan<'a> {
                 out.line("    on each machine with agents: their hooks ask it; `run` beside it needs another http.listen")?;
             }
         }
-        if self.answers.mode == Mode::Shadow {
+        if self.answers.mode == ProcessMode::Shadow {
             out.line(format!(
                 "when you trust what you see: mode = \"live\" in {}, and start it again",
                 self.config.path.display()

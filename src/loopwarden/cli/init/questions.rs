@@ -2,7 +2,9 @@
 
 use std::io::{self, BufRead, Read as _, Write};
 
-use crate::cli::init::args::{Mode, NONE, On};
+use loopwarden_settings::ProcessMode;
+
+use crate::cli::init::args::{NONE, On};
 use crate::{exit_code, failure::Failure};
 
 /// Longest answer that is read. Bytes.
@@ -61,13 +63,13 @@ impl<R: BufRead, W: Write> Questions<R, W> {
     }
 
     /// What commands are for.
-    pub(super) fn mode(&mut self) -> Result<Mode, Failure> {
+    pub(super) fn mode(&mut self) -> Result<ProcessMode, Failure> {
         self.put(
             "In which mode?\n  1  shadow  judge, and tell agents nothing: look first\n  2  live    nudge and block",
             "shadow",
             |answer| match answer {
-                "1" | "shadow" => Ok(Mode::Shadow),
-                "2" | "live" => Ok(Mode::Live),
+                "1" | "shadow" => Ok(ProcessMode::Shadow),
+                "2" | "live" => Ok(ProcessMode::Live),
                 _ => Err("1, 2, shadow or live".to_owned()),
             },
         )
@@ -125,7 +127,7 @@ mod tests {
     #[test]
     fn an_empty_answer_is_the_default_and_agents_that_are_here_come_first() {
         assert_eq!(asked("\n", Questions::on).0, Ok(On::Laptop));
-        assert_eq!(asked("\n", Questions::mode).0, Ok(Mode::Shadow));
+        assert_eq!(asked("\n", Questions::mode).0, Ok(ProcessMode::Shadow));
         assert_eq!(asked("\n", Questions::is_right).0, Ok(false), "nothing is done by a key that was pressed once more");
         let (agents, said) = asked("\n", |asked| asked.agents(&ALL, &["codex"]));
         assert_eq!(agents, Ok(vec!["codex".to_owned()]));
@@ -139,13 +141,13 @@ mod tests {
         assert_eq!(agents("2, cline\n"), ["claude-code", "cline"]);
         assert!(agents("none\n").is_empty());
         assert_eq!(asked(" KAFKA \n", Questions::on).0, Ok(On::Kafka));
-        assert_eq!(asked("2\n", Questions::mode).0, Ok(Mode::Live));
+        assert_eq!(asked("2\n", Questions::mode).0, Ok(ProcessMode::Live));
     }
 
     #[test]
     fn what_is_not_understood_is_asked_again_and_given_up_after_three_times() {
         let (mode, said) = asked("loud\n\n", Questions::mode);
-        assert!(mode == Ok(Mode::Shadow) && said.contains("an answer is 1, 2, shadow or live"), "{said}");
+        assert!(mode == Ok(ProcessMode::Shadow) && said.contains("an answer is 1, 2, shadow or live"), "{said}");
         for answers in ["a\nb\nc\n2\n", "", &"x".repeat(5_000)] {
             let failure = asked(answers, Questions::mode).0.unwrap_err();
             assert_eq!(failure.exit, exit_code::USAGE, "{answers}");

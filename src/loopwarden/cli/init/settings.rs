@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use loopwarden_settings::{Flag, Layers};
+use loopwarden_settings::{Flag, Layers, ProcessMode};
 
-use crate::cli::init::args::{Mode, On};
+use crate::cli::init::args::On;
 use crate::failure::Failure;
 
 /// Where a process listens that is told nothing else.
@@ -17,7 +17,7 @@ pub(super) struct Settings {
     pub(super) on: On,
     /// Brokers; empty without Kafka.
     pub(super) bootstrap: String,
-    pub(super) mode: Mode,
+    pub(super) mode: ProcessMode,
     pub(super) data_dir: PathBuf,
     pub(super) listen: SocketAddr,
 }
@@ -80,7 +80,7 @@ mod tests {
 
     fn settings(on: On, bootstrap: &str, data_dir: &str) -> Settings {
         let listen = USUAL.parse().unwrap();
-        Settings { on, bootstrap: bootstrap.to_owned(), mode: Mode::Live, data_dir: data_dir.into(), listen }
+        Settings { on, bootstrap: bootstrap.to_owned(), mode: ProcessMode::Live, data_dir: data_dir.into(), listen }
     }
 
     #[test]

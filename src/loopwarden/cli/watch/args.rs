@@ -1,9 +1,11 @@
 //! Arguments of `tail` and `sessions`.
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, value_parser};
+use loopwarden_core::engine::Action;
 use loopwarden_lane::{SessionOrder, SessionState};
+use loopwarden_settings::ProcessMode;
 
-use crate::cli::args::{ConfigArgs, PlainFormat};
+use crate::cli::args::{ConfigArgs, PlainFormat, words};
 
 /// Which process.
 #[derive(Debug, Args)]
@@ -36,12 +38,12 @@ pub struct TailArgs {
     /// Only about this tool
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
-    /// Only these
-    #[arg(long, value_enum)]
-    pub action: Option<Action>,
-    /// Only of this mode
-    #[arg(long, value_enum)]
-    pub mode: Option<CommandMode>,
+    /// Only these: texts for the model, refused calls, blocks that are lifted
+    #[arg(long, value_parser = Action::ALL.map(Action::as_str))]
+    pub action: Option<String>,
+    /// Only of this mode: to be obeyed, or to look at
+    #[arg(long, value_parser = words(ProcessMode::WORDS))]
+    pub mode: Option<ProcessMode>,
     /// Only what people did: stops, releases, resets, answers; each with who
     #[arg(long)]
     pub acts: bool,
@@ -57,45 +59,6 @@ pub struct TailArgs {
     /// Which process.
     #[command(flatten)]
     pub process: ProcessArgs,
-}
-
-/// `tail --action`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Action {
-    /// A text for the model.
-    Nudge,
-    /// Calls that are refused.
-    Block,
-    /// A block that is lifted.
-    Unblock,
-}
-
-/// `tail --mode`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CommandMode {
-    /// To be obeyed.
-    Live,
-    /// To look at.
-    Shadow,
-}
-
-impl Action {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Nudge => "nudge",
-            Self::Block => "block",
-            Self::Unblock => "unblock",
-        }
-    }
-}
-
-impl CommandMode {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Shadow => "shadow",
-        }
-    }
 }
 
 /// `sessions`.
@@ -123,8 +86,8 @@ pub struct SessionsArgs {
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<String>,
     /// What comes first: the dearest, most tokens or calls, those that loop longest, or those that were heard of last
-    #[arg(long, default_value = SessionOrder::default().as_str(), value_parser = SessionOrder::ALL.map(SessionOrder::as_str))]
-    pub sort: String,
+    #[arg(long, default_value = SessionOrder::default().as_str(), value_parser = words(SessionOrder::WORDS))]
+    pub sort: SessionOrder,
     /// Rows
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u16).range(1..=1_000))]
     pub limit: u16,

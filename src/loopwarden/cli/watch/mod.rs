@@ -13,7 +13,7 @@ use line::ShownCommand;
 
 use crate::{cli::shared::ask::RunningProcess, output};
 
-pub use args::{Action, CommandMode, ProcessArgs, SessionsArgs, TailArgs};
+pub use args::{ProcessArgs, SessionsArgs, TailArgs};
 
 /// Prints the commands of this very process as `tail` does, from now on and as long as it answers.
 pub(crate) fn beside(process: RunningProcess) {

@@ -43,7 +43,7 @@ pub fn run(args: &SessionsArgs, log: &LogArgs) -> Outcome {
     let config = setup::load(&args.process.config, log)?.config;
     let process = RunningProcess::of(args.process.address.as_deref(), &config)?;
     let tenant = args.tenant.as_ref().map(|tenant| format!("&tenant={}", ask::path_part(tenant))).unwrap_or_default();
-    let path = format!("/sessions?state={}&sort={}&limit={}{tenant}", args.state().as_str(), args.sort, args.limit);
+    let path = format!("/sessions?state={}&sort={}&limit={}{tenant}", args.state().as_str(), args.sort.as_str(), args.limit);
     // What nobody sees being drawn again is printed once.
     let is_watched = args.watch && args.output == PlainFormat::Text && io::stdout().is_terminal();
     let mut is_away = false;

@@ -6,6 +6,7 @@ use loopwarden_core::event::EventTime;
 use loopwarden_kafka::readers::range::Bound;
 use loopwarden_lab::report::counted;
 use loopwarden_log::clock;
+use loopwarden_settings::ProcessMode;
 use serde_json::Value;
 
 use crate::cli::args::{LogArgs, PlainFormat};
@@ -88,7 +89,7 @@ fn wants(args: &TailArgs, not_before: Option<EventTime>, command: &Value) -> boo
     (!args.acts || told.is_act())
         && is(args.session.as_deref(), told.text("/session_id"))
         && is(args.tool.as_deref(), told.tool())
-        && is(args.action.map(super::args::Action::as_str), told.text("/action"))
-        && is(args.mode.map(super::args::CommandMode::as_str), told.text("/mode"))
+        && is(args.action.as_deref(), told.text("/action"))
+        && is(args.mode.map(ProcessMode::as_str), told.text("/mode"))
         && not_before.is_none_or(|from| issued().is_some_and(|issued| issued >= from))
 }

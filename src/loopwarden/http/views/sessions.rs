@@ -30,8 +30,6 @@ pub(crate) async fn get(
 fn asked(who: &Principal, pairs: &[(String, String)]) -> Result<Listing, Refusal> {
     let bad = |message: String| Refusal::from(answer::bad_request(message));
     let query = Parameters::of(pairs, &["state", "sort", "tenant", "limit"]).map_err(bad)?;
-    let states = SessionState::ALL.map(|state| (state.as_str(), state));
-    let orders = SessionOrder::ALL.map(|order| (order.as_str(), order));
     let Ok(rows_max @ 1..=ROWS_MAX) = query.get("limit").map_or(Ok(ROWS), str::parse) else {
         return Err(bad(format!("limit is a number from 1 to {ROWS_MAX}")));
     };
@@ -44,8 +42,8 @@ fn asked(who: &Principal, pairs: &[(String, String)]) -> Result<Listing, Refusal
             Some(tenant) => Some([tenant].into()),
             None => who.tenants.names().map(|names| names.iter().cloned().collect()),
         },
-        state: word("state", query.get("state"), &states).map_err(bad)?,
-        order: word("sort", query.get("sort"), &orders).map_err(bad)?,
+        state: word("state", query.get("state"), SessionState::WORDS).map_err(bad)?,
+        order: word("sort", query.get("sort"), SessionOrder::WORDS).map_err(bad)?,
         rows_max,
         now: EventTime(clock::now_ms()),
         ..Listing::default()
