@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use loopwarden_core::event::{EventTime, Header, Record, RecordMeta, RecordOffset, Stage};
-use loopwarden_log::InputNames;
+use loopwarden_log::{InputNames, embedded::TICK_HEADER};
 
 use crate::file::block::Block;
 
@@ -69,6 +69,17 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
+    /// A tick behind the last record of each partition, all of them as one line: time has passed there as far as anywhere, as in a log that
+    /// runs. Else it would depend on what shares a partition with a silent agent whether its outcome is due.
+    pub(super) fn of_ticks(line: u64, time: EventTime, ends: impl Iterator<Item = (u32, u64)>) -> Self {
+        let mut chunk = Self::default();
+        let headers: &[Header<'_>] = &[(TICK_HEADER, Some(b"1"))];
+        for (partition, offset) in ends {
+            chunk.put(line, &Placing { value: None, key: None, headers, partition, offset, timestamp_ms: time.0, topic: None });
+        }
+        chunk
+    }
+
     /// Takes a record in, as the line with this number.
     pub(crate) fn put(&mut self, line: u64, placing: &Placing<'_>) {
         let bytes = &mut self.bytes;

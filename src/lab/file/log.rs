@@ -18,8 +18,8 @@ const DEAD_LETTERS_MAX: usize = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InputState {
     Open,
-    /// Every line was fed; sums may follow.
-    Read,
+    /// Every line was fed, the newest of any lane recorded at this time; sums may follow.
+    Read(Option<EventTime>),
     /// Nothing follows, and what was not handed over is left out.
     Over,
 }
@@ -175,6 +175,11 @@ impl RecordedLog {
 
     /// Takes what is to be handed over by the next polls. Partitions that only a `_record` names become tasks when they come.
     pub(crate) fn feed(&mut self, fed: Fed) {
+        if let (InputState::Open, InputState::Read(Some(newest))) = (self.input, fed.input) {
+            let sessions = self.next.iter().filter(|(task, _)| task.stage == Stage::Session);
+            let ends = sessions.map(|(task, next)| (task.partition, *next));
+            self.lines.chunks.push_back(Chunk::of_ticks(self.lines.position, newest, ends));
+        }
         self.input = fed.input;
         self.sums.records.extend(fed.sums);
         let Some(chunk) = fed.chunk else { return };
@@ -385,7 +390,7 @@ impl Log for RecordedLog {
         let handed_over = self.since_commit.records - before;
         let is_at_end = self.lines.cursor.0 >= self.lines.chunks.len() && self.sums.cursor >= self.sums.records.len();
         Ok(match self.input {
-            InputState::Read if handed_over == 0 && is_at_end && before > 0 => LogEvent::End,
+            InputState::Read(_) if handed_over == 0 && is_at_end && before > 0 => LogEvent::End,
             _ => LogEvent::Records(handed_over as usize),
         })
     }

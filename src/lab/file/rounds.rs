@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use loopwarden_core::event::EventTime;
+
 use crate::file::chunk::{Chunk, Placing};
 use crate::{file::block::Block, file::read::ReadState};
 
@@ -27,6 +29,11 @@ impl Round {
     /// How many records it has.
     pub fn records(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.lines.len()).sum()
+    }
+
+    /// When its newest record was recorded.
+    pub(crate) fn newest(&self) -> Option<EventTime> {
+        self.chunks.iter().flat_map(|chunk| &chunk.lines).map(|line| EventTime(line.timestamp_ms)).max()
     }
 }
 

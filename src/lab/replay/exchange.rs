@@ -181,7 +181,7 @@ mod tests {
         // All of them are of partition 1, and that is of lane 1.
         assert_eq!(lines(&exchange.fed(Vec::new(), InputState::Open)), [vec![], vec![(2, 0), (3, 1), (5, 2)]]);
         assert!(exchange.take([at(10), at(10)]));
-        assert_eq!(lines(&exchange.fed(Vec::new(), InputState::Read)), [vec![], vec![(9, 3)]]);
+        assert_eq!(lines(&exchange.fed(Vec::new(), InputState::Read(None))), [vec![], vec![(9, 3)]]);
         assert!(!exchange.take([at(10), at(10)]));
     }
 

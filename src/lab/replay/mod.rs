@@ -16,6 +16,7 @@ use loopwarden_core::{engine::SessionEngine, policy::Policy};
 use loopwarden_lane::{Breaker, CommitTrigger, Exit, LaneSettings, ProcessMode, Stats};
 use loopwarden_log::Output;
 use loopwarden_log::clock::{Deadline, Stopwatch};
+use loopwarden_log::embedded::TICK_HEADER;
 pub use workers::{Thread, Workers};
 
 use crate::file::{Collected, Next, Published, REPLAY_PARTITIONS, RecordedInput};
@@ -198,6 +199,7 @@ fn settings(lateness_ms: i64) -> Arc<LaneSettings> {
         cache_bytes_max: CACHE_BYTES / REPLAY_PARTITIONS as usize,
         breaker: Breaker::Report,
         swarm: true,
+        tick_header: Some(TICK_HEADER),
         ..LaneSettings::default()
     })
 }

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use loopwarden_core::engine::{Effects, Input, Session, SessionEngine, SubjectKey};
+use loopwarden_core::event::EventTime;
 use loopwarden_lane::{Exit, InlineRestorer, Lane, LaneSettings, Leases, Observer, Stats, SystemClock};
 use loopwarden_state::MemoryStore;
 
@@ -51,6 +52,8 @@ pub struct Workers {
     /// Steps that were fed and not taken in.
     in_flight: usize,
     exchange: Exchange,
+    /// When the newest record was recorded.
+    newest: Option<EventTime>,
 }
 
 /// A thread of a replay; at its end, what its lanes have counted, and what was seen of their engines.
@@ -68,7 +71,8 @@ impl Workers {
     ) -> (Self, Vec<Thread<'scope>>) {
         let partitions = logs.first().map_or(0, RecordedLog::partitions);
         let each = logs.len().div_ceil(threads.max(1)).max(1);
-        let mut started = Self { threads: Vec::new(), each, in_flight: 0, exchange: Exchange::new(logs.len(), partitions) };
+        let mut started =
+            Self { threads: Vec::new(), each, in_flight: 0, exchange: Exchange::new(logs.len(), partitions), newest: None };
         let (mut handles, mut logs) = (Vec::new(), logs.into_iter());
         while logs.len() > 0 {
             let mine: Vec<RecordedLog> = logs.by_ref().take(each).collect();
@@ -86,6 +90,7 @@ impl Workers {
     /// # Errors
     /// A lane ended or panicked.
     pub fn feed(&mut self, round: Round) -> Result<(), ReplayError> {
+        self.newest = self.newest.max(round.newest());
         self.send(round, InputState::Open)?;
         self.receive(STEPS_AHEAD).map(drop)
     }
@@ -98,7 +103,7 @@ impl Workers {
         self.receive(0)?;
         let mut has_sums = is_read;
         while has_sums {
-            self.send(Round::default(), InputState::Read)?;
+            self.send(Round::default(), InputState::Read(self.newest))?;
             has_sums = self.receive(0)?;
         }
         self.send(Round::default(), InputState::Over)?;

@@ -393,6 +393,23 @@ fn of_a_trial(session: &str, calls_in_loop: u32) -> String {
     (0..calls_in_loop + 10).map(|at| format!("{}\n", event(at))).collect()
 }
 
+/// As where a log runs on: time passes for all of it, whatever shares a partition with a silent agent.
+#[test]
+fn an_agent_that_fell_silent_in_its_loop_counts_in_a_replay_wherever_the_log_goes_on() {
+    let scratch = Scratch::new("silent");
+    let silent: String = (0..40).map(|at| repeated(&format!("silent{at}"), 8)).collect();
+    let later = repeated("later", 1).replace("T09:", "T12:");
+    let file = scratch.write("silent.ndjson", &(silent + &later));
+    let policy = ["--policy", RULES, "--set", "only=[\"exact_repeat\"]", "--set", "trial.share=0.5", "--set", "trial.salt=\"a\""];
+    for lanes in ["1", "4"] {
+        let found = json(&[&["replay", &file, "--lanes", lanes][..], &policy].concat(), exit_code::DONE);
+        let row = &found["trial"][0];
+        let agents = [&row["agents"], &row["agents_against"]].map(|agents| agents.as_u64().unwrap_or_default());
+        assert!(agents.iter().sum::<u64>() == 40 && agents[0] > 10 && agents[1] > 10, "{row}");
+        assert_eq!(found["events"], 40 * 8 + 1, "a tick is no event");
+    }
+}
+
 #[test]
 fn a_trial_shows_what_commands_are_worth_and_equal_arms_show_nothing() {
     let scratch = Scratch::new("trial");

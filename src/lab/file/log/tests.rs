@@ -43,7 +43,7 @@ fn poll(log: &mut RecordedLog, room: usize, got: &mut Vec<u64>) -> LogEvent {
 fn a_lane_can_rewind_to_its_last_commit() {
     let mut log = RecordedLog::new(0, &FileOptions { partitions: 2, ..FileOptions::default() });
     log.feed(Fed { chunk: Some(chunk(0..6)), sums: Vec::new(), input: InputState::Open });
-    log.feed(Fed { chunk: Some(chunk(6..10)), sums: Vec::new(), input: InputState::Read });
+    log.feed(Fed { chunk: Some(chunk(6..10)), sums: Vec::new(), input: InputState::Read(None) });
     let mut got = Vec::new();
     assert!(matches!(poll(&mut log, 1, &mut got), LogEvent::Assigned(tasks) if tasks.len() == 4));
     poll(&mut log, 4, &mut got);
