@@ -70,7 +70,7 @@ fn sums(world: &TestWorld) -> BTreeMap<(Vec<u8>, i64), Used> {
 }
 
 /// A guard that knows the rows in force.
-fn guard(world: &TestWorld, now: EventTime) -> Guard {
+pub(crate) fn guard(world: &TestWorld, now: EventTime) -> Guard {
     let mut guard = Guard::new(Options::default());
     for row in world.broker.committed(MemoryTopic::State) {
         guard.row(row.key.as_deref().unwrap(), row.value.as_deref(), now);
@@ -78,7 +78,7 @@ fn guard(world: &TestWorld, now: EventTime) -> Guard {
     guard
 }
 
-fn is_refused(guard: &mut Guard, event: &str, now: EventTime) -> bool {
+pub(crate) fn is_refused(guard: &mut Guard, event: &str, now: EventTime) -> bool {
     let event = event.replace(r#""kind":"tool""#, r#""kind":"tool_call""#);
     let check = Check::new(RawValue::from_string(event).unwrap(), Client::default());
     let mut opened = guard.open(check, now).unwrap();

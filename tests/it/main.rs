@@ -3,6 +3,7 @@
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a helper that panics fails its test")]
 
+mod binding;
 #[path = "../common/bounded.rs"]
 mod bounded;
 mod budgets;

@@ -18,7 +18,7 @@ pub(crate) const CELLS: u64 = 7 * 18 * 4;
 pub(crate) const TARGETS: [(&str, &str); 7] =
     [("session", "s"), ("agent", "fixer"), ("tree", "boss"), ("swarm", "w"), ("tenant", ""), ("label", "team=a"), ("all", "")];
 /// What binds.
-const ACTS: [&str; 4] = ["stop", "budget", "tree", "release"];
+pub(crate) const ACTS: [&str; 4] = ["stop", "budget", "tree", "release"];
 
 /// An agent somewhere, as its events name it, and the kinds of [`TARGETS`] that mean it.
 pub(crate) struct Place {
@@ -77,7 +77,7 @@ pub(crate) fn places() -> Vec<Place> {
 }
 
 /// The event of an act about a target.
-fn act(kind: &str, name: &str, act: &str, at: EventTime) -> Value {
+pub(crate) fn act(kind: &str, name: &str, act: &str, at: EventTime) -> Value {
     let mut event = json!({
         "id": format!("{act}-{kind}"), "kind": act, "scope": kind, "time": at.to_rfc3339(),
         "reason": "runaway", "labels": { "actor": "alice" },
