@@ -189,7 +189,7 @@ impl Client {
         let said: Value = serde_json::from_str(&text).expect("an answer");
         let commands = said["commands"].as_array().expect("commands");
         let next: u64 = said["next"].as_str().and_then(|next| next.parse().ok()).expect("a position");
-        if next != self.after + commands.len() as u64 || !said["missed"].is_null() {
+        if next != self.after + commands.len() as u64 || said["missed"] != 0 {
             let (from, count, missed) = (self.after, commands.len(), &said["missed"]);
             self.problems.push(format!("a gap: from {from} to {next} with {count} commands: {missed}"));
         }

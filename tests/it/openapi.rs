@@ -1,11 +1,15 @@
 //! The page of the interface against the routes there are, and the forms in it against what is read and written.
 #![expect(clippy::expect_used, reason = "a helper that panics fails its test")]
 
+mod structs;
+
 use std::{collections::BTreeMap, collections::BTreeSet, fs, path::Path};
 
 use jsonschema::Validator;
+use loopwarden::engine::AgentState;
 use loopwarden::http::routes::{Group, ROUTES, Route};
 use loopwarden::operate::api::{DryRun, Released, Stop, StopList, StopName, Stopped, TakenAnswer, WouldStop};
+use loopwarden::task::{SessionOrder, SessionState};
 use loopwarden_core::{event::EventTime, whom::Kind};
 use loopwarden_guard::{Answer, Check};
 use loopwarden_sources::Sessions;
@@ -13,11 +17,13 @@ use loopwarden_sources::cloudevents::{self, Transport};
 use loopwarden_sources::otlp::{self, Form, Signal};
 use serde_json::{Value, json};
 
+use crate::http::client;
+
 /// Where the page has the schema of events.
 const EVENT: &str = "config/schemas/tool-event.v1.schema.json";
 
 /// The page, with the schema of events among its own.
-fn page() -> Value {
+pub(crate) fn page() -> Value {
     let read = |path: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect(path);
     let text = read("src/docs/openapi.yaml");
     assert!(text.contains(EVENT));
@@ -43,23 +49,40 @@ fn operations(page: &Value) -> BTreeSet<(String, String)> {
     paths.iter().flat_map(of).collect()
 }
 
+/// A part of the page, or the component that it refers to.
+fn resolved<'a>(page: &'a Value, part: &'a Value) -> &'a Value {
+    part["$ref"].as_str().map_or(part, |name| page.pointer(name.trim_start_matches('#')).expect("a component"))
+}
+
+/// What of an answer the page does not have: its status, its media type, its form.
+pub(crate) fn departure(page: &Value, route: &Route, answer: &client::Answer) -> Option<String> {
+    let responses = &page["paths"][route.path][route.method.to_lowercase()]["responses"];
+    let media = answer.header("content-type").and_then(|media| media.split(';').next()).unwrap_or_default();
+    let schema = &resolved(page, &responses[answer.status.to_string()])["content"][media]["schema"];
+    if schema.is_null() {
+        return Some(format!("{} as {media:?}: {}", answer.status, answer.text));
+    }
+    if media != "application/json" && !media.ends_with("+json") {
+        return None;
+    }
+    let whole = json!({ "allOf": [schema], "components": page["components"] });
+    let form = jsonschema::validator_for(&whole).expect("a schema");
+    form.validate(&answer.json()).err().map(|error| format!("{error} at {}: {}", error.instance_path(), answer.text))
+}
+
 #[test]
-fn the_page_names_the_routes_of_agents_and_no_other() {
-    let page = page();
-    let of = |is_served: fn(&Route) -> bool, groups: &[Group]| -> BTreeSet<(String, String)> {
-        let routes = ROUTES.iter().filter(|route| is_served(route) && groups.contains(&route.group));
+fn the_page_names_each_route_and_no_other() {
+    let of = |is_served: fn(&Route) -> bool, groups: Option<&[Group]>| -> BTreeSet<(String, String)> {
+        let routes = ROUTES.iter().filter(|route| is_served(route) && groups.is_none_or(|groups| groups.contains(&route.group)));
         routes.map(|route| (route.method.to_owned(), route.path.to_owned())).collect()
     };
-    let of_agents = [Group::Checks, Group::Events];
-    let mut known = of(Route::is_of_process, &of_agents);
-    // What people do about agents, by the same paths.
-    known.extend(of(Route::is_of_process, &[Group::Admin]).into_iter().filter(|(_, path)| path.starts_with("/v1/")));
-    // What else programs send: chats and pages of others that people answer in.
-    known.insert(("POST".to_owned(), "/v1/answers".to_owned()));
-    assert_eq!(operations(&page), known);
-    let mut routes = of(Route::is_of_process, &[Group::Checks]);
-    routes.extend(["traces", "logs", "metrics"].map(|signal| ("POST".to_owned(), format!("/v1/{signal}"))));
-    assert_eq!(of(Route::is_of_guard, &of_agents), routes, "a guard beside an agent answers the same");
+    let all = of(Route::is_of_process, None);
+    assert_eq!(operations(&page()), all);
+    assert!(of(Route::is_of_guard, None).is_subset(&all));
+    let mut of_agents = of(Route::is_of_process, Some(&[Group::Checks]));
+    of_agents.extend(["traces", "logs", "metrics"].map(|signal| ("POST".to_owned(), format!("/v1/{signal}"))));
+    let of_guard = of(Route::is_of_guard, Some(&[Group::Checks, Group::Events]));
+    assert_eq!(of_guard, of_agents, "a guard beside an agent answers the same");
 }
 
 #[test]
@@ -130,10 +153,7 @@ fn a_stop_of_the_page_names_whom_its_scope_needs_and_the_end() {
 /// What differs between a schema and what is written where everything is known (`full`) and where as little as may be (`least`): a property
 /// that is never written, a field that is no property, one that is required and may be left out or the other way round.
 fn differences(page: &Value, schema: &Value, [full, least]: [&Value; 2], at: &str) -> Vec<String> {
-    let schema = match schema["$ref"].as_str() {
-        Some(name) => page.pointer(name.trim_start_matches('#')).expect("a component"),
-        None => schema,
-    };
+    let schema = resolved(page, schema);
     if let (Some(full), Some(least)) = (full.as_array(), least.as_array()) {
         let (full, least) = (full.first().expect("an item"), least.first().expect("an item"));
         return differences(page, &schema["items"], [full, least], &format!("{at}[]"));
@@ -240,4 +260,19 @@ fn the_words_of_the_page_are_those_of_the_program() {
     }
     let refused = json!({ "v": 1, "decision": "deny", "action": "block", "stop": false, "state": { "stale": false, "source": "kafka" }, "recorded": true });
     assert!(!validator(&page, "Answer").is_valid(&refused), "a refusal without a text");
+}
+
+#[test]
+fn the_states_and_orders_of_the_page_are_those_of_the_lists() {
+    let page = page();
+    let sessions = page["paths"]["/sessions"]["get"]["parameters"].as_array().expect("parameters");
+    let words = |name: &str| sessions.iter().find(|parameter| parameter["name"] == name).expect(name)["schema"].clone();
+    let states: Vec<&str> = SessionState::WORDS.iter().map(|(word, _)| *word).collect();
+    let orders: Vec<&str> = SessionOrder::WORDS.iter().map(|(word, _)| *word).collect();
+    assert_eq!((&words("state")["enum"], &words("sort")["enum"]), (&json!(states), &json!(orders)));
+    assert_eq!((&words("state")["default"], &words("sort")["default"]), (&json!(states[0]), &json!(orders[0])));
+    for agent in ["SessionRow", "Agent"] {
+        let state = &page["components"]["schemas"][agent]["properties"]["state"];
+        assert_eq!(state["enum"], json!(AgentState::ALL.map(AgentState::as_str)), "{agent}");
+    }
 }

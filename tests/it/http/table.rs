@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::http::client::{Answer, Client};
 use crate::http::{Running, Scratch, failed_call};
+use crate::openapi;
 
 /// A process of one lane, which holds more stops than are shown; one of them is over. Or of one that is too busy to answer.
 struct OneLane {
@@ -154,8 +155,13 @@ fn is_open(route: &Route) -> bool {
 
 /// Asks a route, with something for its parameters.
 fn ask(client: &Client, route: &Route, headers: &[(&str, &str)]) -> Answer {
-    let path: String =
-        route.path.split('/').map(|part| if part.starts_with('{') { "0" } else { part }).collect::<Vec<_>>().join("/");
+    let path: String = route
+        .path
+        .replace("{stage}", "session")
+        .split('/')
+        .map(|part| if part.starts_with('{') { "0" } else { part })
+        .collect::<Vec<_>>()
+        .join("/");
     // A stream has no end to wait for; a poll has.
     let path = if path == "/v1/commands" { format!("{path}?wait=0") } else { path };
     let body: &[u8] = if route.method == "PUT" { b"info" } else { b"" };
@@ -168,6 +174,17 @@ fn every_route_answers_as_its_access_says() {
     let token = scratch.0.join("token");
     fs::write(&token, "s3cret\n").unwrap();
     let running = Running::start(&scratch.0, &[&format!("http.token_file={}", token.display())]);
+    // Agents of a swarm, a session among them, both of the name that the routes are asked for.
+    for number in 0..8 {
+        for session in ["0", "1"] {
+            let mut event = failed_call(session, number);
+            event["swarm_id"] = "0".into();
+            running.accept(&event);
+        }
+    }
+    running.json_until("/v1/commands?wait=0", |found| found["commands"].as_array().is_some_and(|commands| !commands.is_empty()));
+    running.json_until("/swarms/0", |found| found["counters"].as_array().is_some_and(|counters| !counters.is_empty()));
+    let page = openapi::page();
     let documented = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/http.md")).unwrap();
     for route in routes() {
         let name = format!("{} {}", route.method, route.path);
@@ -182,6 +199,9 @@ fn every_route_answers_as_its_access_says() {
         let wrong = ask(&running.client, route, &[elsewhere, ("authorization", "Bearer s3cre")]);
         let known = ask(&running.client, route, &[elsewhere, ("authorization", "Bearer s3cret")]);
         assert_eq!(known.status, local.status, "{name}: {}", known.text);
+        for answer in [&local, &stranger, &wrong, &known] {
+            assert_eq!(openapi::departure(&page, route, answer), None, "{name}: the page of the interface has no such answer");
+        }
         if is_open(route) {
             assert_eq!((stranger.status, wrong.status), (local.status, local.status), "{name}");
         } else {

@@ -229,10 +229,9 @@ async fn poll(process: &Process, embedded: &Embedded, wanted: &Wanted, from: u64
     let commands: Vec<String> = found.into_iter().map(|found| found.json).collect();
     // How late verdicts are: those of now are all in this answer, or before it.
     let lag_ms = embedded.backlog.longest_ms();
-    let missed = if missed > 0 { format!(",\"missed\":{missed}") } else { String::new() };
     Ok(answer::json_text(
         StatusCode::OK,
-        format!("{{\"commands\":[{}],\"next\":\"{next}\",\"lag_ms\":{lag_ms}{missed}}}", commands.join(",")),
+        format!("{{\"commands\":[{}],\"next\":\"{next}\",\"lag_ms\":{lag_ms},\"missed\":{missed}}}", commands.join(",")),
     ))
 }
 
