@@ -68,6 +68,7 @@ fn every_format_reads_as_its_golden_file_says() {
     let mut wrong = Vec::new();
     for (name, log) in [
         ("claude-code", "claude-code/log.jsonl"),
+        ("claude-stream", "claude-stream/log.jsonl"),
         ("cline", "cline/1767603600000/api_conversation_history.json"),
         ("cline-hostile", "cline-hostile"),
         ("cline-older", "cline-older"),
@@ -76,6 +77,7 @@ fn every_format_reads_as_its_golden_file_says() {
         ("codex-older", "codex-older/log.jsonl"),
         ("gemini", "gemini/log.jsonl"),
         ("gemini-older", "gemini-older/log.json"),
+        ("gemini-stream", "gemini-stream/log.jsonl"),
         ("goose", "goose/session.json"),
         ("goose-hostile", "goose-hostile"),
         ("goose-older", "goose-older"),

@@ -131,6 +131,11 @@ mod tests {
             ("{\n  \"id\": \"1\",\n  \"working_dir\": \"/w\",\n", log("goose", Layout::Document)),
             (r#"{"working_dir":"/w","description":"d","message_count":0}"#, log("goose", Layout::Lines)),
             (r#"{"role":"user","created":1,"content":[]}"#, log("goose", Layout::Lines)),
+            (r#"{"type":"system","subtype":"init","session_id":"s","uuid":"u"}"#, log("Claude Code", Layout::Lines)),
+            (r#"{"type":"init","timestamp":"t","session_id":"s","model":"m"}"#, log("Gemini CLI", Layout::Lines)),
+            (r#"{"type":"message","timestamp":"t","role":"user","content":"x"}"#, log("Gemini CLI", Layout::Lines)),
+            (r#"{"type":"tool_use","timestamp":"t","tool_name":"n","tool_id":"i"}"#, log("Gemini CLI", Layout::Lines)),
+            (r#"{"type":"message","role":"user","content":[]}"#, log("Codex", Layout::Lines)),
             (r#"{"instance_id":"i","history":[]}"#, log("OpenHands", Layout::Lines)),
         ] {
             assert_eq!(detect(head.as_bytes()), expected, "{head}");

@@ -1,7 +1,7 @@
 //! Logs that agents leave on disk, made into events. What is known of an agent's log stands in its folder, and nowhere else.
 //!
-//! A log is read in *pieces*: a line, or an element of a document. [`detect`] finds the format by content, a [`Converter`] turns
-//! pieces into events as [`loopwarden_core::event::decode`] reads them. What carries nothing about calls or messages is counted by its kind.
+//! A log is read in *pieces*: a line, or an element of a document. A line that two writes share holds two objects. [`detect`] finds the
+//! format by content, a [`Converter`] turns pieces into events as [`loopwarden_core::event::decode`] reads them. What carries nothing about calls or messages is counted by its kind.
 
 mod detect;
 pub(crate) mod draft;
@@ -35,20 +35,22 @@ impl Converter {
         Self { reader: format.open(name), tally: Tally::default() }
     }
 
-    /// Converts a piece; its events are added to `out`, none of them if it is refused.
+    /// Converts a piece; the events of its objects are added to `out`, none of an object that is refused.
     ///
     /// # Errors
-    /// Why the piece is none of this format, with the field concerned.
+    /// Why the piece is none of this format, with the field concerned. Objects behind a refused one are left out.
     pub fn piece(&mut self, bytes: &[u8], out: &mut Vec<Made>) -> Result<(), Rejected> {
-        let object = parse(bytes)?;
-        let before = out.len();
-        let tally = self.tally.clone();
-        let converted = self.reader.piece(Object(&object), &mut Sink { out, tally: &mut self.tally });
-        if converted.is_err() {
-            out.truncate(before);
-            self.tally = tally;
+        for object in objects(bytes)? {
+            let before = out.len();
+            let tally = self.tally.clone();
+            let converted = self.reader.piece(Object(&object), &mut Sink { out, tally: &mut self.tally });
+            if converted.is_err() {
+                out.truncate(before);
+                self.tally = tally;
+                return converted;
+            }
         }
-        converted
+        Ok(())
     }
 
     /// Converts what waited for a piece that does not come any more: the log is at its end.
@@ -65,15 +67,19 @@ impl Converter {
     }
 }
 
-/// A piece as an object.
-fn parse(bytes: &[u8]) -> Result<Map<String, Value>, Rejected> {
+/// The objects of a piece: one, or more where several writes share a line.
+fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, Rejected> {
     if bytes.len() > PIECE_BYTES_MAX {
         return Err(Rejected::whole(Reason::TooLarge));
     }
     let text = json::text(bytes).ok_or_else(|| Rejected::whole(Reason::NotUtf8))?;
-    match serde_json::from_str(text) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(Rejected::whole(Reason::NotAnObject)),
-        Err(_) => Err(Rejected::whole(Reason::NotJson)),
+    let mut objects = Vec::with_capacity(1);
+    for value in serde_json::Deserializer::from_str(text).into_iter() {
+        match value {
+            Ok(Value::Object(object)) => objects.push(object),
+            Ok(_) => return Err(Rejected::whole(Reason::NotAnObject)),
+            Err(_) => return Err(Rejected::whole(Reason::NotJson)),
+        }
     }
+    if objects.is_empty() { Err(Rejected::whole(Reason::NotJson)) } else { Ok(objects) }
 }

@@ -4,7 +4,8 @@
 //! first call, or at its last text where it ends without one. So a text waits for the line that tells which. Lines with `isMeta` are
 //! the program's own words. An agent inside the session has `isSidechain` and, newer, an `agentId`; its lines may stand between those
 //! of a reply of another agent. A prompt that is typed while the agent works is an `attachment`. A session that was forked begins with
-//! copies of its parent's lines, each with `forkedFrom`: they happened once, and in the parent.
+//! copies of its parent's lines, each with `forkedFrom`: they happened once, and in the parent. What `--output-format stream-json` prints
+//! are the same messages: `session_id` names the session, `parent_tool_use_id` the agent inside it.
 
 use std::collections::VecDeque;
 
@@ -25,7 +26,7 @@ fn knows(fields: &Fields<'_>) -> Sign {
         Some("user" | "assistant") if fields.has("message") && fields.has("uuid") => true,
         Some("summary") if fields.has("leafUuid") => true,
         Some("file-history-snapshot") if fields.has("snapshot") => true,
-        Some(_) => fields.has("sessionId"),
+        Some(_) => fields.has("sessionId") || fields.have(&["session_id", "uuid"]),
         None => false,
     };
     Sign::of(false, is_likely)
@@ -157,12 +158,14 @@ impl Claude {
             Some(line.object("message")?.ok_or_else(|| Rejected::at(Reason::MissingField, "message"))?)
         };
         let mut whose = Whose {
-            session_id: line.text("sessionId")?.unwrap_or(&self.name).to_owned(),
+            session_id: line.text("sessionId")?.or(line.text("session_id")?).unwrap_or(&self.name).to_owned(),
             framework: "claude-code",
             ..Whose::default()
         };
         if line.is_true("isSidechain") {
             whose.agent_id = Some(line.text("agentId")?.unwrap_or("sidechain").to_owned());
+        } else if let Some(started_by) = line.text("parent_tool_use_id")? {
+            whose.agent_id = Some(started_by.to_owned());
         }
         let uuid = line.required("uuid")?;
         let time = line.time("timestamp")?;
@@ -202,7 +205,8 @@ impl Claude {
         let said = text::content(block.value("content"), "message/content")?;
         let (said, is_truncated) = without_file(said);
         let is_error = block.is_true("is_error");
-        let was_interrupted = line.object_if_any("toolUseResult").is_some_and(|details| details.is_true("interrupted"));
+        let details = line.object_if_any("toolUseResult").or_else(|| line.object_if_any("tool_use_result"));
+        let was_interrupted = details.is_some_and(|details| details.is_true("interrupted"));
         let outcome = match () {
             () if is_error && REFUSED.iter().any(|words| said.starts_with(words)) => "denied",
             () if was_interrupted => "cancelled",

@@ -3,6 +3,7 @@
 //! Installation: entries in its settings, with a name.
 
 pub(super) mod otlp;
+mod stream;
 mod transcript;
 
 use loopwarden_guard::Capabilities;

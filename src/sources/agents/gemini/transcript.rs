@@ -1,10 +1,11 @@
 //! Gemini CLI: a line each. The first is about the session, `$set` lines are about the program's state, the others are messages. A message is
 //! written again when there is more of it: first what the model said, then its calls with their answers. Older files are one document with all
-//! messages in it.
+//! messages in it. What `--output-format stream-json` prints is read by [`Stream`].
 
 use loopwarden_core::event::{EventTime, Reason, Rejected};
 use serde_json::Value;
 
+use crate::agents::gemini::stream::{Stream, is_line};
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
 use crate::transcript::log::{Log, Reader};
 use crate::transcript::sink::{Open, Sink};
@@ -13,7 +14,7 @@ use crate::{text, transcript::fields::Sign, transcript::object::Object};
 /// `~/.gemini/tmp/*/chats/session-*`.
 pub(super) const LOG: Log = Log {
     open: |name| Box::new(Gemini::new(name)),
-    knows: |fields| Sign::of(fields.have(&["sessionId", "projectHash"]), false),
+    knows: |fields| Sign::of(fields.have(&["sessionId", "projectHash"]) || is_line(fields), false),
     begins: |text| text.starts_with(r#"{"sessionId":""#) && text.contains(r#","projectHash":""#),
 };
 
@@ -28,6 +29,8 @@ struct Gemini {
     /// The reply that was seen last, and its number.
     reply: String,
     turn: u64,
+    /// What is printed instead of written has lines without an id.
+    stream: Stream,
 }
 
 impl Reader for Gemini {
@@ -43,14 +46,21 @@ impl Reader for Gemini {
             sink.tally.ignore("state");
             return Ok(());
         }
-        self.message(line, sink)
+        match line.text("type")? {
+            Some(kind) if !line.has("id") => self.stream.line(kind, line, &mut self.whose, sink),
+            _ => self.message(line, sink),
+        }
+    }
+
+    fn finish(&mut self, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        self.stream.finish(None, &self.whose, sink)
     }
 }
 
 impl Gemini {
     fn new(name: &str) -> Self {
         let whose = Whose { session_id: name.to_owned(), framework: "gemini-cli", ..Whose::default() };
-        Self { whose, known: Open::default(), reply: String::new(), turn: 0 }
+        Self { whose, known: Open::default(), reply: String::new(), turn: 0, stream: Stream::default() }
     }
 
     /// Messages that are written as a whole: all of them, or those of a history that was made shorter.
