@@ -36,6 +36,6 @@ pub use recipe::IdentityRecipe;
 pub use shell::{ShellRules, after_cd};
 pub use signature::{Signature, StopWords};
 pub use sketch::{
-    AnswerSketch, ArgumentSketch, NamingWords, read_arguments, read_hash, read_json, read_message, read_text, repeated_run,
-    sketch_failure, sketch_message, sketch_text,
+    AnswerSketch, ArgumentSketch, NamingWords, read_arguments, read_failure, read_hash, read_json, read_message, read_text,
+    repeated_run, sketch_message, sketch_text,
 };

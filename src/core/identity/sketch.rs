@@ -3,6 +3,8 @@
 //! A text is cut into words, the words into runs of three. Of the hashes of all runs a sketch keeps the smallest (bottom-k, Broder 1997). The
 //! same bytes give the same sketch on every machine: live detection and a replay agree.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use crate::event::{Message, json};
@@ -11,7 +13,7 @@ use crate::identity::likeness::{SKETCH_HASHES, Sketch};
 
 mod words;
 
-use words::{Escapes, FOLDED, TakesWords, Word, mixed, small, words};
+use words::{Escapes, TakesWords, Word, mixed, small, words};
 
 /// Words of a call that are struck out of its failure. More are rare, and what is left only makes a failure look newer.
 const OWN_WORDS_MAX: usize = 512;
@@ -91,10 +93,9 @@ pub fn read_json(source: &str, most: usize) -> AnswerSketch {
 }
 
 fn read(text: &str, escapes: Escapes, most: usize) -> AnswerSketch {
-    let mut reader = AnswerReader { sketcher: Sketcher::default(), names: NameSet::new(most), shape: 0 };
+    let mut reader = AnswerReader::new(most);
     words(text, escapes, &mut reader);
-    let (sketch, words) = reader.sketcher.finish();
-    AnswerSketch { sketch, words, named: reader.names.named().into(), shape: small(reader.shape) }
+    reader.finish()
 }
 
 struct AnswerReader {
@@ -103,12 +104,22 @@ struct AnswerReader {
     shape: u64,
 }
 
+impl AnswerReader {
+    fn new(most: usize) -> Self {
+        Self { sketcher: Sketcher::default(), names: NameSet::new(most), shape: 0 }
+    }
+
+    fn finish(self) -> AnswerSketch {
+        let (sketch, words) = self.sketcher.finish();
+        AnswerSketch { sketch, words, named: self.names.named().into(), shape: small(self.shape) }
+    }
+}
+
 impl TakesWords for AnswerReader {
     #[inline(never)]
     fn take(&mut self, word: Word) {
-        let folded = word.folded();
-        self.sketcher.add(folded.ids);
-        self.shape = mixed(self.shape ^ folded.numbers);
+        self.sketcher.add(word.without_ids());
+        self.shape = mixed(self.shape ^ word.without_numbers());
         self.names.take(word);
     }
 }
@@ -294,45 +305,45 @@ impl NameSet {
     }
 }
 
-/// The template of a failure: its text without the words of the call, quoted names, numbers and ids.
+/// A text of a tool that failed, and its template: what is left without the words of the call, quoted names, numbers and ids. At most `most`
+/// words are kept as names.
 #[must_use]
-pub fn sketch_failure(text: &str, own: &[u32]) -> Sketch {
-    let mut reader = FailureReader { sketcher: Sketcher::default(), own };
+pub fn read_failure(text: &str, most: usize, own: &[u32]) -> (AnswerSketch, Sketch) {
+    let mut reader = FailureReader { answer: AnswerReader::new(most), template: Sketcher::default(), own };
     let mut rest = text;
-    while !rest.is_empty() {
-        let (before, after) = split_at_quoted(rest);
-        words(before, Escapes::None, &mut reader);
-        rest = after;
+    while let Some(name) = first_quoted(rest.as_bytes()) {
+        words(rest.get(..name.start).unwrap_or_default(), Escapes::None, &mut reader);
+        words(rest.get(name.clone()).unwrap_or_default(), Escapes::None, &mut reader.answer);
+        rest = rest.get(name.end..).unwrap_or_default();
     }
-    reader.sketcher.finish().0
+    words(rest, Escapes::None, &mut reader);
+    (reader.answer.finish(), reader.template.finish().0)
 }
 
 struct FailureReader<'a> {
-    sketcher: Sketcher,
+    answer: AnswerReader,
+    template: Sketcher,
     own: &'a [u32],
 }
 
 impl TakesWords for FailureReader<'_> {
     #[inline(never)]
     fn take(&mut self, word: Word) {
-        let folded = word.folded().numbers;
-        if folded != FOLDED && self.own.binary_search(&small(word.hash)).is_err() {
-            self.sketcher.add(folded);
+        self.answer.take(word);
+        if word.digits == 0 && self.own.binary_search(&small(word.hash)).is_err() {
+            self.template.add(word.hash);
         }
     }
 }
 
-/// What stands before the first quoted name, and what stands behind it.
-fn split_at_quoted(text: &str) -> (&str, &str) {
-    let bytes = text.as_bytes();
-    for (start, quote) in bytes.iter().enumerate().filter(|(_, byte)| matches!(byte, b'\'' | b'"' | b'`')) {
-        let inside = bytes.get(start + 1..).unwrap_or_default();
-        let end = inside.iter().take(QUOTED_BYTES_MAX + 1).take_while(|byte| **byte != b'\n').position(|byte| byte == quote);
-        if let Some(length) = end.filter(|length| *length > 0) {
-            return (text.get(..start).unwrap_or_default(), text.get(start + length + 2..).unwrap_or_default());
-        }
-    }
-    (text, "")
+/// Where the first quoted name stands, with its quotes.
+fn first_quoted(text: &[u8]) -> Option<Range<usize>> {
+    let mut quotes = text.iter().enumerate().filter(|(_, byte)| matches!(byte, b'\'' | b'"' | b'`'));
+    quotes.find_map(|(start, quote)| {
+        let inside = text.get(start + 1..)?.iter().take(QUOTED_BYTES_MAX + 1);
+        let length = inside.take_while(|byte| **byte != b'\n').position(|byte| byte == quote)?;
+        (length > 0).then_some(start..start + length + 2)
+    })
 }
 
 /// A piece of a JSON text.
@@ -392,7 +403,7 @@ impl Default for Sketcher {
 impl TakesWords for Sketcher {
     #[inline(never)]
     fn take(&mut self, word: Word) {
-        self.add(word.folded().ids);
+        self.add(word.without_ids());
     }
 }
 

@@ -9,8 +9,8 @@ use crate::engine::context::Context;
 use crate::event::{Call, CallResult, Content, Outcome, View};
 use crate::identity::{
     AnswerSketch, ArgumentSketch, Arguments, Digest, Hash64, Signature, Sketch, after_cd, call_identity, canonical_json,
-    error_key, fingerprint, hash_text, outcome_identity, read_arguments, read_hash, read_json, read_text, readable_text,
-    readable_text_of, sketch_failure, state_identity,
+    error_key, fingerprint, hash_text, outcome_identity, read_arguments, read_failure, read_hash, read_json, read_text,
+    readable_text, readable_text_of, state_identity,
 };
 use crate::limits::DESCRIPTION_CHARS_MAX;
 use crate::policy::{Policy, ToolClass, ToolPolicy};
@@ -178,22 +178,21 @@ fn answered(result: &CallResult<'_>, answer: &View<'_>, canonical: Option<&str>,
     };
     // A failure is the text of its result, then its message, then its type.
     let error = result.error_message.as_deref().or(result.error_type.as_deref()).unwrap_or_default();
-    let read = match compared {
-        View::Sha256(hash) => read_hash(hash),
-        _ if answer_text.is_empty() && !is_ok => read_text(error, ANSWER_WORDS_MAX),
+    let text = if answer_text.is_empty() && !is_ok { error } else { answer_text };
+    let (read, failure) = match compared {
+        View::Sha256(hash) => (read_hash(hash), Sketch::default()),
         View::Json(source) => {
-            read_json(&canonical.map_or_else(|| canonical_json(source).into(), Cow::Borrowed), ANSWER_WORDS_MAX)
+            let failure = if is_ok { Sketch::default() } else { read_failure(text, 0, own).1 };
+            let canonical = canonical.map_or_else(|| canonical_json(source).into(), Cow::Borrowed);
+            (read_json(&canonical, ANSWER_WORDS_MAX), failure)
         }
-        _ => read_text(answer_text, ANSWER_WORDS_MAX),
+        _ if is_ok => (read_text(text, ANSWER_WORDS_MAX), Sketch::default()),
+        _ => read_failure(text, ANSWER_WORDS_MAX, own),
     };
     Answered {
         // That a call failed is an answer, also without a text.
         is_absent: compared == &View::Absent && is_ok,
-        failure: if is_ok {
-            Sketch::default()
-        } else {
-            sketch_failure(if answer_text.is_empty() { error } else { answer_text }, own)
-        },
+        failure,
         is_little: read.words < LITTLE_WORDS,
         read,
         is_slow: result.duration_ms.is_some_and(|duration_ms| duration_ms >= SLOW_MS),

@@ -1,7 +1,7 @@
 //! The words of a text, and their hashes.
 
 /// What a word that is an id, or holds both letters and digits, is counted as.
-pub(super) const FOLDED: u64 = 0x9e37_79b9_7f4a_7c15;
+const FOLDED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// How a text spells characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,23 +37,17 @@ impl Word {
         self.digits += (lower <= b'9') as u32;
     }
 
-    /// The word as it is compared: letters and digits mixed, or eight digits and more, are an id.
+    /// What it is compared as, where ids are taken for one: words of letters and digits, and numbers of eight digits and more.
     #[inline]
-    pub(super) const fn folded(self) -> Folded {
-        if self.digits == 0 {
-            return Folded { ids: self.hash, numbers: self.hash };
-        }
-        let is_number = self.digits == self.bytes && self.bytes < 8;
-        Folded { ids: if is_number { self.hash } else { FOLDED }, numbers: FOLDED }
+    pub(super) const fn without_ids(self) -> u64 {
+        if self.digits == self.bytes && self.bytes < 8 { self.hash } else { self.without_numbers() }
     }
-}
 
-/// A word with what is counted as one taken for one.
-pub(super) struct Folded {
-    /// Where ids alone are taken for one.
-    pub(super) ids: u64,
-    /// Where ids are, and every number.
-    pub(super) numbers: u64,
+    /// The same where every number is taken for an id.
+    #[inline]
+    pub(super) const fn without_numbers(self) -> u64 {
+        if self.digits == 0 { self.hash } else { FOLDED }
+    }
 }
 
 /// Each byte of a word in lower case; 0 of a byte that ends one.
