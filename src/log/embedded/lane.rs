@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::ControlFlow, sync::PoisonError, sync::atom
 use loopwarden_core::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId, partition_of};
 use loopwarden_state::{Area, Change, RocksBatch, StateKey};
 
-use crate::embedded::scan::{corrupt, scan};
+use crate::embedded::series::Series;
 use crate::embedded::shared::{Committed, Extent, Writer};
 use crate::{Changelog, CommitOutcome, Destination, Flow, InputEnd, Log, LogError, LogEvent, Output};
 use crate::{
@@ -91,34 +91,26 @@ impl EmbeddedLog {
     ) -> Result<u64, LogError> {
         let options = &self.broker.shared.options;
         let mut next = from;
-        scan(
-            &self.broker.shared.store,
-            Area::Events,
-            &layout::event_key(task, from),
-            &layout::event_key(task, to),
-            &mut |key, value| {
-                if room.stopped || room.records == 0 || (room.handed_over > 0 && value.len() > room.bytes) {
-                    return Ok(ControlFlow::Break(()));
-                }
-                let record = Stored::decode(value).filter(|_| layout::number_of(key) == Some(next));
-                let record = record.ok_or_else(|| corrupt(&format!("record {next} of {task} is missing or unreadable")))?;
-                let meta = RecordMeta {
-                    topic: options.names.of(task.stage),
-                    partition: task.partition,
-                    offset: RecordOffset(next),
-                    timestamp: EventTime(record.timestamp_ms),
-                    key: record.key,
-                    headers: record.headers,
-                    value_bytes_max: options.value_bytes_max,
-                };
-                room.records -= 1;
-                room.bytes = room.bytes.saturating_sub(value.len());
-                room.handed_over += 1;
-                next += 1;
-                room.stopped = handler(task, &Record::new(meta, record.value)) == Flow::Stop;
-                Ok(ControlFlow::Continue(()))
-            },
-        )?;
+        self.broker.shared.numbered(Series::Input(task), from, to, &mut |offset, record, size| {
+            if room.stopped || room.records == 0 || (room.handed_over > 0 && size > room.bytes) {
+                return Ok(ControlFlow::Break(()));
+            }
+            let meta = RecordMeta {
+                topic: options.names.of(task.stage),
+                partition: task.partition,
+                offset: RecordOffset(offset),
+                timestamp: EventTime(record.timestamp_ms),
+                key: record.key,
+                headers: record.headers,
+                value_bytes_max: options.value_bytes_max,
+            };
+            room.records -= 1;
+            room.bytes = room.bytes.saturating_sub(size);
+            room.handed_over += 1;
+            next = offset + 1;
+            room.stopped = handler(task, &Record::new(meta, record.value)) == Flow::Stop;
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(next)
     }
 
@@ -226,9 +218,6 @@ impl Log for EmbeddedLog {
         for (task, from, to) in self.wait(wait)? {
             let next = self.read((task, from, to), &mut room, handler)?;
             if next == from {
-                if !room.stopped && room.handed_over == 0 {
-                    return Err(corrupt(&format!("record {from} of {task} is missing")));
-                }
                 break;
             }
             if let Some(reading) = self.readings.get_mut(&task) {

@@ -21,6 +21,7 @@ mod reader;
 mod record;
 mod retention;
 mod scan;
+mod series;
 mod shared;
 mod sync;
 

@@ -8,8 +8,8 @@ use loopwarden_state::Area;
 
 use crate::embedded::scan::{corrupt, scan};
 use crate::{
-    LogError, embedded::broker::EmbeddedBroker, embedded::layout, embedded::record::Stored, embedded::shared::Feed,
-    embedded::shared::Written,
+    LogError, embedded::broker::EmbeddedBroker, embedded::layout, embedded::record::Stored, embedded::series::Series,
+    embedded::shared::Feed, embedded::shared::Written,
 };
 
 /// Takes the key and the value of a row.
@@ -71,19 +71,16 @@ impl EmbeddedReader {
     /// of them, the first one visited has a higher number than asked for.
     ///
     /// # Errors
-    /// [`LogError::Fatal`] where the disk fails.
+    /// [`LogError::Fatal`] where the disk fails, or a record is absent.
     pub fn read(&self, feed: Feed, from: u64, visit: &mut dyn FnMut(EmbeddedOutput) -> ControlFlow<()>) -> Result<u64, LogError> {
         let range = self.range(feed);
         let mut next = from.max(range.start);
         if next >= range.end {
             return Ok(next);
         }
-        let store = &self.broker.shared.store;
-        scan(store, Area::Outputs, &layout::output_key(feed, next), &layout::output_key(feed, range.end), &mut |key, value| {
-            let output = layout::number_of(key).and_then(|sequence| decode(sequence, value));
-            let output = output.ok_or_else(|| corrupt(&format!("{feed:?} {next} is unreadable")))?;
-            next = output.sequence + 1;
-            Ok(visit(output))
+        self.broker.shared.numbered(Series::Feed(feed), next, range.end, &mut |sequence, record, _| {
+            next = sequence + 1;
+            Ok(visit(owned(sequence, &record)))
         })?;
         Ok(next)
     }
@@ -92,7 +89,7 @@ impl EmbeddedReader {
     /// retention has removed some of them, the first one visited has a higher offset than asked for.
     ///
     /// # Errors
-    /// [`LogError::Fatal`] where the disk fails.
+    /// [`LogError::Fatal`] where the disk fails, or a record is absent.
     pub fn events(
         &self,
         task: TaskId,
@@ -101,10 +98,7 @@ impl EmbeddedReader {
         visit: &mut dyn FnMut(EmbeddedEvent) -> ControlFlow<()>,
     ) -> Result<u64, LogError> {
         let mut next = to;
-        let store = &self.broker.shared.store;
-        scan(store, Area::Events, &layout::event_key(task, from), &layout::event_key(task, to), &mut |key, value| {
-            let found = layout::number_of(key).zip(Stored::decode(value));
-            let (offset, record) = found.ok_or_else(|| corrupt(&format!("a record of {task} behind {from} is unreadable")))?;
+        self.broker.shared.numbered(Series::Input(task), from, to, &mut |offset, record, _| {
             let (Some(key), Some(value)) = (record.key, record.value) else { return Ok(ControlFlow::Continue(())) };
             let event = EmbeddedEvent { offset, timestamp_ms: record.timestamp_ms, key: key.to_vec(), value: value.to_vec() };
             let flow = visit(event);
@@ -181,13 +175,12 @@ impl EmbeddedReader {
     }
 }
 
-fn decode(sequence: u64, bytes: &[u8]) -> Option<EmbeddedOutput> {
-    let record = Stored::decode(bytes)?;
-    Some(EmbeddedOutput {
+fn owned(sequence: u64, record: &Stored<'_>) -> EmbeddedOutput {
+    EmbeddedOutput {
         sequence,
         key: record.key.unwrap_or_default().to_vec(),
         value: record.value.map(<[u8]>::to_vec),
         headers: record.headers.iter().map(|(name, value)| ((*name).to_owned(), value.map(<[u8]>::to_vec))).collect(),
         timestamp_ms: record.timestamp_ms,
-    })
+    }
 }

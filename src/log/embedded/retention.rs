@@ -2,15 +2,11 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-use loopwarden_core::event::TaskId;
 use loopwarden_state::Area;
 
-use crate::embedded::scan::{corrupt, fatal, scan};
+use crate::embedded::{scan::fatal, series::Series};
 use crate::{LogError, SteadyClock};
-use crate::{
-    embedded::broker::EmbeddedBroker, embedded::layout, embedded::record::Stored, embedded::shared::Extent,
-    embedded::shared::Feed,
-};
+use crate::{embedded::broker::EmbeddedBroker, embedded::layout, embedded::shared::Extent};
 
 /// Records looked at per partition or feed and call. The rest waits for the next call.
 const RECORDS_MAX: usize = 100_000;
@@ -28,28 +24,7 @@ pub struct Retention {
     pub output_bytes: u64,
 }
 
-enum Reader {
-    Input(TaskId),
-    Feed(Feed),
-}
-
-impl Reader {
-    fn key(&self, number: u64) -> Vec<u8> {
-        match self {
-            Self::Input(task) => layout::event_key(*task, number).to_vec(),
-            Self::Feed(feed) => layout::output_key(*feed, number).to_vec(),
-        }
-    }
-
-    const fn area(&self) -> Area {
-        match self {
-            Self::Input(_) => Area::Events,
-            Self::Feed(_) => Area::Outputs,
-        }
-    }
-}
-
-/// Bytes that are too many, shared out by size; what one place cannot give, the next ones do.
+/// Bytes that are too many, shared out by size; what one series cannot give, the next ones do.
 struct Quota {
     excess: u64,
     total: u64,
@@ -113,53 +88,52 @@ impl EmbeddedBroker {
         for (task, extent) in &inputs {
             let end = extent.next.min(offsets.get(task).copied().unwrap_or(0));
             let before_ms = now_ms.saturating_sub(keep.input_ms);
-            let gone = self.cut(&Reader::Input(*task), extent, end, before_ms, quota.share(extent))?;
+            let gone = self.cut(Series::Input(*task), extent, end, before_ms, quota.share(extent))?;
             quota.note(extent, gone);
             removed += gone;
         }
         let mut quota = Quota::of(feeds.values(), keep.output_bytes);
         for (feed, extent) in &feeds {
             let before_ms = now_ms.saturating_sub(keep.output_ms);
-            let gone = self.cut(&Reader::Feed(*feed), extent, extent.next, before_ms, quota.share(extent))?;
+            let gone = self.cut(Series::Feed(*feed), extent, extent.next, before_ms, quota.share(extent))?;
             quota.note(extent, gone);
             removed += gone;
         }
         Ok(removed)
     }
 
-    /// Cuts one place: records before `end` that are older than `before_ms`, or as many as free `excess` bytes.
-    fn cut(&self, place: &Reader, extent: &Extent, end: u64, before_ms: i64, excess: u64) -> Result<u64, LogError> {
+    /// Cuts one series: records before `end` that are older than `before_ms`, or as many as free `excess` bytes.
+    fn cut(&self, series: Series, extent: &Extent, end: u64, before_ms: i64, excess: u64) -> Result<u64, LogError> {
         let (mut start, mut bytes, mut looked_at) = (extent.start, 0, 0);
         if start >= end {
             return Ok(0);
         }
-        scan(&self.shared.store, place.area(), &place.key(start), &place.key(end), &mut |key, value| {
-            let record = Stored::decode(value).ok_or_else(|| corrupt("an unreadable record"))?;
+        self.shared.numbered(series, start, end, &mut |_, record, size| {
             if looked_at == RECORDS_MAX || (record.timestamp_ms >= before_ms && bytes >= excess) {
                 return Ok(ControlFlow::Break(()));
             }
             looked_at += 1;
             start += 1;
-            bytes += (key.len() + value.len()) as u64;
+            bytes += size as u64;
             Ok(ControlFlow::Continue(()))
         })?;
         if bytes == 0 {
             return Ok(0);
         }
         let mut batch = self.shared.store.batch();
-        batch.delete_range(place.area(), &place.key(extent.start), &place.key(start));
+        batch.delete_range(series.area(), &series.key(extent.start), &series.key(start));
         let mut writer = self.shared.writer();
-        let current = match place {
-            Reader::Input(task) => writer.inputs.get_mut(task),
-            Reader::Feed(feed) => writer.feeds.get_mut(feed),
+        let current = match series {
+            Series::Input(task) => writer.inputs.get_mut(&task),
+            Series::Feed(feed) => writer.feeds.get_mut(&feed),
         };
         let Some(current) = current else { return Ok(0) };
         current.start = start;
         current.removed_bytes += bytes;
         let current = *current;
-        match place {
-            Reader::Input(task) => layout::put_input(&mut batch, *task, &current),
-            Reader::Feed(feed) => layout::put_feed(&mut batch, *feed, &current),
+        match series {
+            Series::Input(task) => layout::put_input(&mut batch, task, &current),
+            Series::Feed(feed) => layout::put_feed(&mut batch, feed, &current),
         }
         self.write(&mut writer, batch)?;
         Ok(bytes)

@@ -1,5 +1,7 @@
 //! Reading records of an area, and the fate of a store's errors.
 
+use std::ops::ControlFlow;
+
 use loopwarden_state::{Area, RocksStore, StoreError};
 
 use crate::LogError;
@@ -22,7 +24,7 @@ pub(super) fn corrupt(what: &str) -> LogError {
 }
 
 /// Sees a key and its value; says whether to go on.
-pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<std::ops::ControlFlow<()>, LogError> + 'a;
+pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, LogError> + 'a;
 
 /// Reads records of an area between two keys; `read` says whether to go on.
 pub(super) fn scan(store: &RocksStore, area: Area, from: &[u8], to: &[u8], read: &mut Visit<'_>) -> Result<(), LogError> {
@@ -31,7 +33,7 @@ pub(super) fn scan(store: &RocksStore, area: Area, from: &[u8], to: &[u8], read:
         Ok(flow) => flow,
         Err(error) => {
             failed = Some(error);
-            std::ops::ControlFlow::Break(())
+            ControlFlow::Break(())
         }
     });
     scanned.map_err(fatal)?;

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use loopwarden_log::LogError;
 use serde::Serialize;
 use serde_json::json;
 use tokio::{sync::Semaphore, time::timeout};
@@ -123,6 +124,20 @@ pub(crate) fn later(status: StatusCode, word: &str, message: impl AsRef<str>, se
     let mut response = error(status, word, message);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response
+}
+
+/// The log could not be read: what it comes to for whoever asked, and a line of the process's own log where no trying again helps.
+pub(crate) fn unread(failed: &LogError) -> Response {
+    if let LogError::Transient(cause) = failed {
+        return later(StatusCode::SERVICE_UNAVAILABLE, "not_durable", cause, 1);
+    }
+    note_unread(failed);
+    error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", failed.to_string())
+}
+
+/// A read failed whose answer has begun, or has no place for it.
+pub(crate) fn note_unread(error: &LogError) {
+    tracing::error!(%error, "the log cannot be read");
 }
 
 /// Too many events wait to be judged.

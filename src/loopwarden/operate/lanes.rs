@@ -46,7 +46,10 @@ pub(crate) fn answers<T: Send + 'static>(
     let next = |_| {
         let answer = answers.recv_timeout(deadline.left());
         let answer = answer.map_err(|_| Unanswered("a lane did not answer in time".to_owned()))?;
-        answer.map_err(|error| Unanswered(error.to_string()))
+        answer.map_err(|error| {
+            tracing::error!(%error, "a lane cannot read its state");
+            Unanswered(error.to_string())
+        })
     };
     (0..asked).map(next).collect()
 }

@@ -27,6 +27,10 @@ fn sort(what: &str, kind: &ErrorKind, text: &str) -> StoreError {
     if text.contains("Column families not opened") || text.contains("Unknown Footer version") || text.contains("Unsupported") {
         return StoreError::OtherFormat(message);
     }
+    // It is made where there is none, unless the mark shows that there was one.
+    if text.contains("does not exist (create_if_missing is false)") {
+        return StoreError::Corrupt(message);
+    }
     match kind {
         ErrorKind::Corruption => StoreError::Corrupt(message),
         _ => StoreError::Io(message),

@@ -2,10 +2,12 @@
 //! so that its records and the state are one atomic write.
 //!
 //! Write-ahead log on, `sync=false`: `kill -9` loses nothing, power loss cuts the end off, at one point for all areas
-//! (point-in-time recovery; before a memtable is flushed, RocksDB syncs the logs it leaves behind).
+//! (point-in-time recovery; before a memtable is flushed, RocksDB syncs the logs it leaves behind). What was durable and is gone stops the
+//! start: RocksDB alone would take it for such a cut.
 
 mod batch;
 mod error;
+mod mark;
 mod options;
 mod owner;
 
@@ -56,6 +58,7 @@ struct Shared {
     db: DB,
     options: options::OpenOptions,
     dir: PathBuf,
+    mark: mark::Mark,
     /// The first failed write. Nobody writes after it: what RocksDB holds in memory may differ from what is on disk.
     failed: Mutex<Option<StoreError>>,
 }
@@ -67,14 +70,30 @@ impl std::fmt::Debug for Shared {
 }
 
 impl RocksStore {
-    /// Checks whose directory it is, and writes it down where nobody has.
-    fn claim(&self, owner: &StoreOwner) -> Result<(), StoreError> {
-        if let Some(bytes) = self.get_raw(Area::Meta, owner::KEY)? {
-            return owner.check(&bytes, self.dir());
+    /// Checks whose directory it is, and that all is there that was durable; writes both down where neither was.
+    fn claim(&self, owner: &StoreOwner, durable: Option<u64>) -> Result<(), StoreError> {
+        let (found, end) = (self.get_raw(Area::Meta, owner::KEY)?, self.shared.db.latest_sequence_number());
+        if let Some(bytes) = &found {
+            owner.check(bytes, self.dir())?;
         }
-        let mut batch = self.batch();
-        batch.put(Area::Meta, owner::KEY, &owner.encode()?);
-        self.write(batch)?;
+        match durable {
+            // With Kafka the changelog has what lies behind an end that is too early.
+            Some(durable) if found.is_none() || (owner.cluster.is_none() && end < durable) => {
+                let (dir, gone) = (self.dir().display(), durable.saturating_sub(end));
+                let message = format!("{dir}: the last {gone} of {durable} changes are gone, or files of all of them");
+                return Err(StoreError::Corrupt(message));
+            }
+            None if found.is_some() => {
+                let dir = self.dir().display();
+                tracing::warn!(code = "W0401", %dir, "no mark of how far the state on disk reached: whether it is whole cannot be seen");
+            }
+            _ => {}
+        }
+        if found.is_none() {
+            let mut batch = self.batch();
+            batch.put(Area::Meta, owner::KEY, &owner.encode()?);
+            self.write(batch)?;
+        }
         self.sync_wal()
     }
 
@@ -84,12 +103,15 @@ impl RocksStore {
     /// [`StoreError::Locked`], [`StoreError::OtherFormat`], [`StoreError::OtherOwner`], [`StoreError::Corrupt`] and errors of the disk.
     pub fn open(dir: &Path, options: &RocksOptions, owner: &StoreOwner) -> Result<Self, StoreError> {
         std::fs::create_dir_all(dir).map_err(|error| error::io(dir, &error))?;
-        let options = options::OpenOptions::new(options);
+        let (mark, durable) = mark::Mark::open(dir)?;
+        let mut options = options::OpenOptions::new(options);
+        // One that lacks the file that names the others is no new database.
+        options.database.create_if_missing(durable.is_none());
         let areas = Area::ALL.map(|area| (area.column_family(), options.of(area)));
         let db = DB::open_cf_with_opts(&options.database, dir, areas)
             .map_err(|error| error::store(&format!("cannot open {}", dir.display()), &error))?;
-        let store = Self { shared: Arc::new(Shared { db, options, dir: dir.to_owned(), failed: Mutex::new(None) }) };
-        store.claim(owner)?;
+        let store = Self { shared: Arc::new(Shared { db, options, dir: dir.to_owned(), mark, failed: Mutex::new(None) }) };
+        store.claim(owner, durable)?;
         Ok(store)
     }
 
@@ -110,13 +132,15 @@ impl RocksStore {
         self.write_opt(batch, &WriteOptions::default())
     }
 
-    /// Makes all that was written durable.
+    /// Makes all that was written durable, and moves the mark. What was loaded is in no write-ahead log: it must be flushed before.
     ///
     /// # Errors
     /// As for a write.
     pub fn sync_wal(&self) -> Result<(), StoreError> {
         self.check()?;
-        self.shared.db.flush_wal(true).map_err(|error| self.fail("cannot sync the write-ahead log", &error))
+        let sequence = self.shared.db.latest_sequence_number();
+        self.shared.db.flush_wal(true).map_err(|error| self.fail("cannot sync the write-ahead log", &error))?;
+        self.shared.mark.move_to(sequence).map_err(|error| self.keep_failure(error))
     }
 
     /// Reads one value of an area.
@@ -206,7 +230,10 @@ impl RocksStore {
     }
 
     fn fail(&self, what: &str, error: &rocksdb::Error) -> StoreError {
-        let error = error::store(&format!("{what} in {}", self.shared.dir.display()), error);
+        self.keep_failure(error::store(&format!("{what} in {}", self.shared.dir.display()), error))
+    }
+
+    fn keep_failure(&self, error: StoreError) -> StoreError {
         self.shared.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error).clone()
     }
 

@@ -66,9 +66,11 @@ impl OpenOptions {
     pub(super) fn new(given: &RocksOptions) -> Self {
         let cache = Cache::new_lru_cache(given.block_cache_bytes);
         let mut database = Options::default();
-        database.create_if_missing(true);
         database.create_missing_column_families(true);
+        // A power cut may leave pages of an unsynced end in any order: all from the first damage on goes. Whether any of it was durable, the
+        // mark shows. Logs that were closed are not taken for such an end where they are absent or shorter.
         database.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+        database.set_track_and_verify_wals_in_manifest(true);
         database.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager(given.write_buffer_bytes, false));
         database.set_max_background_jobs(i32::try_from(given.background_jobs.max(2)).unwrap_or(i32::MAX));
         database.set_max_open_files(i32::try_from(given.open_files_max.max(64)).unwrap_or(i32::MAX));

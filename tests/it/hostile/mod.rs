@@ -2,6 +2,7 @@
 
 mod access;
 mod crowd;
+mod damage;
 mod edges;
 mod guard;
 mod lanes;

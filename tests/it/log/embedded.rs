@@ -251,6 +251,8 @@ fn a_cut_anywhere_leaves_events_outputs_state_and_offsets_of_one_moment() {
     let mut world = Embedded::new();
     let mut log = world.ready();
     let task = session(0);
+    // As if none of it had been acknowledged: how far the log was durable at the start.
+    let durable = std::fs::read(world.dir.path().join("DURABLE")).unwrap();
     for n in 0..50u64 {
         world.broker.append_to(0, &Append { key: b"s", value: b"e", headers: vec![], timestamp_ms: 0 }).unwrap();
         log.stage(command("s", &n.to_string()));
@@ -260,6 +262,7 @@ fn a_cut_anywhere_leaves_events_outputs_state_and_offsets_of_one_moment() {
     settle(&world.broker);
     for cut in (1..9_000).step_by(331) {
         let left = TempDir::copy_of(world.dir.path());
+        std::fs::write(left.path().join("DURABLE"), &durable).unwrap();
         let logs = std::fs::read_dir(left.path())
             .unwrap()
             .map(|entry| entry.unwrap().path())

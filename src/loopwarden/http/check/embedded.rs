@@ -150,7 +150,7 @@ fn rows_of(reader: &EmbeddedReader, beginnings: &[String]) -> Option<Vec<StateRo
             rows.push((key.to_vec(), value.to_vec()));
             if rows.len() > FOUND_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        visited.ok()?;
+        visited.map_err(|error| answer::note_unread(&error)).ok()?;
     }
     (rows.len() <= FOUND_MAX).then_some(rows)
 }

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, io, io::Write as _, ops::ControlFlow, sync::Arc
 
 use axum::extract::{Query, State};
 use axum::{Extension, body::Body, http::StatusCode, response::Response};
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use loopwarden_core::event::{Stage, TaskId};
 use loopwarden_log::LogError;
 use loopwarden_log::embedded::{EmbeddedEvent, EmbeddedReader};
@@ -19,7 +19,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::http::views::query::{Pairs, Parameters};
 use crate::{
     http::access::principal::Principal, http::answer, http::answer::Refusal, http::listener::phase::Answering,
-    http::shared::Process,
+    http::shared::Embedded, http::shared::Process,
 };
 
 /// Lines are sent in pieces of about so many bytes.
@@ -131,23 +131,29 @@ pub(crate) async fn get(
         session_id: query.get("session_id").map(str::to_owned),
         tenants: who.tenants,
     };
-    let pieces = stream::unfold(Some((export, Arc::clone(&process), permit, answering)), next);
+    // What fails before the first line has a status of its own.
+    let (first, export) = piece_of(embedded, export).await?;
+    let first = first.map_err(|error| answer::unread(&error))?;
+    let rest = first.is_some().then(|| (export, Arc::clone(&process), permit, answering));
+    let first = first.filter(|piece| !piece.is_empty()).map(Ok);
+    let pieces = stream::iter(first).chain(stream::unfold(rest, next));
     Ok(answer::with_type(StatusCode::OK, "application/x-ndjson", Body::from_stream(pieces)))
 }
 
 /// An export, and what it holds as long as it goes on.
 type Going = (Export, Arc<Process>, OwnedSemaphorePermit, Answering);
 
+/// The next lines of an export, which comes back.
+async fn piece_of(embedded: &Embedded, mut export: Export) -> Result<(Result<Option<Vec<u8>>, LogError>, Export), Refusal> {
+    answer::blocking(&embedded.reads, move || (export.piece(), export)).await
+}
+
 /// An error cuts the answer: whoever reads it must not take a part for all of it.
 async fn next(going: Option<Going>) -> Option<(io::Result<Vec<u8>>, Option<Going>)> {
     let (mut export, process, permit, answering) = going?;
     let embedded = process.embedded.as_ref()?;
     loop {
-        let read = answer::blocking(&embedded.reads, move || {
-            let piece = export.piece();
-            (piece, export)
-        });
-        let Ok((piece, left)) = read.await else { return Some((Err(io::Error::other("busy")), None)) };
+        let Ok((piece, left)) = piece_of(embedded, export).await else { return Some((Err(io::Error::other("busy")), None)) };
         export = left;
         match piece {
             Ok(Some(piece)) if piece.is_empty() => {}
@@ -156,7 +162,10 @@ async fn next(going: Option<Going>) -> Option<(io::Result<Vec<u8>>, Option<Going
                 return Some((Ok(piece), Some(going)));
             }
             Ok(None) => return None,
-            Err(error) => return Some((Err(io::Error::other(error.to_string())), None)),
+            Err(error) => {
+                answer::note_unread(&error);
+                return Some((Err(io::Error::other(error.to_string())), None));
+            }
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use axum::http::StatusCode;
 use loopwarden_log::LogError;
 use loopwarden_log::embedded::{EmbeddedReader, Feed};
 use serde_json::Value;
@@ -22,7 +21,7 @@ pub(super) async fn find(process: &Arc<Process>, id: &str) -> Result<Option<Valu
     };
     let reader = log.reader.clone();
     let found = answer::blocking(&log.reads, move || find_in(&reader, &id)).await?;
-    found.map_err(|error| answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", error.to_string()).into())
+    found.map_err(|error| answer::unread(&error).into())
 }
 
 fn find_in(reader: &EmbeddedReader, id: &str) -> Result<Option<Value>, LogError> {

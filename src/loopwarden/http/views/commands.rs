@@ -3,7 +3,7 @@
 //! A position is the number of commands up to and including one, for ever the same; 0 is the beginning. What is behind the retention
 //! is gone: a reader that comes later is told how many it missed.
 
-use std::{collections::VecDeque, convert::Infallible, ops::ControlFlow, sync::Arc, time::Duration};
+use std::{collections::VecDeque, io, ops::ControlFlow, sync::Arc, time::Duration};
 
 use axum::Extension;
 use axum::extract::{Query, State};
@@ -162,7 +162,7 @@ fn read(reader: &EmbeddedReader, from: u64, wanted: &Wanted) -> Result<Slice, Lo
 async fn read_slice(embedded: &Embedded, from: u64, wanted: &Wanted) -> Result<Slice, Refusal> {
     let (reader, wanted) = (embedded.reader.clone(), wanted.clone());
     let slice = answer::blocking(&embedded.reads, move || read(&reader, from, &wanted)).await?;
-    slice.map_err(|error| answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", error.to_string()).into())
+    slice.map_err(|error| answer::unread(&error).into())
 }
 
 /// Answers.
@@ -257,7 +257,7 @@ struct Following {
 }
 
 impl Following {
-    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+    async fn next(mut self) -> Option<(io::Result<Event>, Self)> {
         if !self.is_told {
             self.is_told = true;
             return Some((Ok(Event::default().retry(RETRY).comment("commands follow")), self));
@@ -272,8 +272,10 @@ impl Following {
                 return Some((Ok(event), self));
             }
             let mut end = embedded.commands_end.clone();
-            // The disk has failed, or everything is busy: the client comes again.
-            let slice = read_slice(embedded, self.next, &self.wanted).await.ok()?;
+            // The disk has failed, or everything is busy: no end as of a whole answer, and the client comes again.
+            let Ok(slice) = read_slice(embedded, self.next, &self.wanted).await else {
+                return Some((Err(io::Error::other("the commands cannot be read")), self));
+            };
             self.next = slice.next;
             self.found.extend(slice.found);
             if slice.missed > 0 {

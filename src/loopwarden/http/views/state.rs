@@ -90,7 +90,7 @@ pub(crate) async fn read_rows(embedded: &Embedded, prefixes: Vec<String>) -> Res
         Ok(rows)
     });
     let rows: Result<_, loopwarden_log::LogError> = read.await?;
-    let rows = rows.map_err(|error| answer::later(StatusCode::SERVICE_UNAVAILABLE, "not_durable", error.to_string(), 1))?;
+    let rows = rows.map_err(|error| answer::unread(&error))?;
     Ok(Rows::of(rows.iter().map(|(_, value)| &**value), now))
 }
 
