@@ -1,18 +1,36 @@
-//! The only reader of time: the wall clock in Unix milliseconds, deadlines and stopwatches on the monotonic one.
+//! The only reader of time: the wall clock in Unix milliseconds, without its jumps, deadlines and stopwatches on the monotonic one.
 //!
 //! Nothing that is published depends on it (rules C14, K2): it bounds waits and measures, and says what a silent partition has passed
 //! (rule W5).
 
 #![expect(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::time::ClockId;
+
+use crate::steady::SteadyClock;
 
 /// Longest wait a [`Deadline`] can hold; what is asked beyond it is cut, so that no sum overflows.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// The wall clock, Unix milliseconds. 0 on a machine whose clock stands before 1970.
+/// How long a jump of the wall clock is doubted. It ends what has a time: a block, a stop, a link. Milliseconds.
+const DOUBT_MS: i64 = 600_000;
+/// A clock that nobody sets and that goes on while the machine sleeps: who wakes up is not ahead.
+#[cfg(target_os = "linux")]
+const UNSET: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const UNSET: ClockId = ClockId::Monotonic;
+
+/// The wall clock in Unix milliseconds, one for the whole process: what is recorded, judged and shown has the same time. A jump ahead is
+/// believed only once it lasts, so that a clock that is wrong for a moment ends nothing. 0 on a machine whose clock stands before 1970.
 pub fn now_ms() -> i64 {
-    unix_ms(SystemTime::now())
+    static STEADY: Mutex<Option<SteadyClock>> = Mutex::new(None);
+    let mut steady = STEADY.lock().unwrap_or_else(PoisonError::into_inner);
+    let (wall_ms, unset) = (unix_ms(SystemTime::now()), rustix::time::clock_gettime(UNSET));
+    let unset_ms = (unset.tv_sec.unsigned_abs() * 1_000).saturating_add(unset.tv_nsec.unsigned_abs() / 1_000_000);
+    steady.get_or_insert_with(|| SteadyClock::new(wall_ms, unset_ms, DOUBT_MS)).look(wall_ms, unset_ms)
 }
 
 /// A time of the system in Unix milliseconds; what lies before 1970 is 0.

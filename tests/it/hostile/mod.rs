@@ -1,6 +1,7 @@
 //! What somebody hostile would try, in the order of what he can reach: nobody stops, frees, delays or reads what is not his.
 
 mod access;
+mod clock;
 mod crowd;
 mod damage;
 mod edges;
