@@ -259,7 +259,7 @@ pub struct InputEnd {
     pub task: TaskId,
     /// Offset after the last record there is to read.
     pub end: u64,
-    /// Records behind a transaction that stays open: one that was there 5 s ago already.
+    /// Records behind a transaction that stays open: one that was there at the statistics before already, 2 s ago.
     pub held_back: u64,
     /// How old this is. Milliseconds.
     pub age_ms: u64,

@@ -33,6 +33,7 @@ mod oauth;
 mod processes;
 mod protocol;
 mod proxy;
+mod ready;
 mod replay;
 mod reset;
 mod restart;

@@ -18,7 +18,7 @@ use crate::world::{PATIENCE, World};
 /// Between two questions: a process answers fifty a second, and whoever asks more often is sent away.
 const PAUSE: Duration = Duration::from_millis(40);
 
-struct Running {
+pub(crate) struct Running {
     child: Child,
     address: String,
     /// Not asked again before.
@@ -26,7 +26,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(world: &World, scratch: &Scratch) -> Self {
+    pub(crate) fn start(world: &World, scratch: &Scratch) -> Self {
         Self::with(world, scratch, &["--set", "mode=live"])
     }
 
@@ -52,7 +52,7 @@ impl Running {
     }
 
     /// The whole answer, whatever it is.
-    fn ask(&self, path: &str) -> String {
+    pub(crate) fn ask(&self, path: &str) -> String {
         while !self.next.get().is_over() {
             thread::park_timeout(self.next.get().left());
         }

@@ -11,8 +11,9 @@ const UP: &str = "UP";
 const LOGICAL: &str = "logical";
 /// Partitions that nobody reads.
 const UNREAD: [&str; 3] = ["none", "stopping", "stopped"];
-/// Longest silence of a broker. Microseconds: it answers a fetch within `fetch.wait.max.ms`, a leader is elected within a few seconds.
-const SILENCE_US_MAX: i64 = 10_000_000;
+/// Longest silence of a broker. Microseconds: it answers a fetch within `fetch.wait.max.ms`. With the statistics of every two seconds it is
+/// known within ten that nobody answers.
+const SILENCE_US_MAX: i64 = 5_000_000;
 
 /// What the statistics have said so far.
 #[derive(Debug, Default)]
@@ -41,12 +42,15 @@ impl Answers {
         let partitions = statistics.topics.values().flat_map(|topic| topic.partitions.values());
         let read = partitions.filter(|partition| !UNREAD.contains(&partition.fetch_state.as_str()));
         let leaders: BTreeSet<i32> = read.map(|partition| partition.leader).collect();
+        // Then each is tried, also where nothing is read any more, and a connection that is refused is an answer that is owed.
+        let is_cut_off = statistics.brokers.values().all(|broker| broker.state != UP);
         let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut heard.brokers);
         heard.silent_us = 0;
-        for (name, broker) in statistics.brokers.iter().filter(|(_, broker)| broker.nodeid >= 0 && broker.source != LOGICAL) {
-            let is_up = broker.state == UP;
-            let owes = broker.waitresp_cnt > 0 || (!is_up && leaders.contains(&broker.nodeid));
+        for (name, broker) in &statistics.brokers {
+            let (is_up, is_known) = (broker.state == UP, broker.nodeid >= 0 && broker.source != LOGICAL);
+            let is_asked = broker.waitresp_cnt > 0 || (!is_up && leaders.contains(&broker.nodeid));
+            let owes = is_cut_off || (is_known && is_asked);
             // One that is connected and asked nothing, as while a lane takes no more, owes nothing. One between two tries may.
             let last = before.get(name).filter(|last| last.answers == broker.rx && (owes || !is_up));
             let owed_us = last.map_or(0, |last| last.owed_us + if owes { statistics.ts.saturating_sub(last.at_us) } else { 0 });
@@ -89,22 +93,40 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_that_owes_an_answer_for_ten_seconds_is_silent_until_it_answers() {
+    fn a_broker_that_owes_an_answer_for_five_seconds_is_silent_until_it_answers() {
         let answers = Answers::default();
         let said = |seconds, broker| said(&answers, seconds, "active", broker);
-        assert_eq!((said(5, broker(UP, 1, 7)), said(14, broker(UP, 1, 7))), (None, None), "a leader may be elected anew");
-        assert_eq!(said(15, broker(UP, 1, 7)), Some(10_000));
+        assert_eq!((said(5, broker(UP, 1, 7)), said(9, broker(UP, 1, 7))), (None, None), "a pause of its collector");
+        assert_eq!(said(10, broker(UP, 1, 7)), Some(5_000));
         assert_eq!(said(20, broker("APIVERSION_QUERY", 1, 7)), Some(15_000), "a new connection is no answer");
         assert_eq!(said(25, broker(UP, 1, 8)), None);
-        assert_eq!((said(30, broker("DOWN", 0, 8)), said(40, broker("DOWN", 0, 8))), (None, Some(15_000)));
+        assert_eq!((said(26, broker("DOWN", 0, 8)), said(31, broker("DOWN", 0, 8))), (None, Some(6_000)));
     }
 
     #[test]
     fn a_frozen_broker_that_nothing_is_read_from_any_more_is_silent_while_it_is_asked() {
         let answers = Answers::default();
         let said = |seconds, state, waits| said(&answers, seconds, "stopped", broker(state, waits, 7));
-        assert_eq!((said(0, UP, 1), said(5, UP, 1), said(10, "DOWN", 0)), (None, None, None));
-        assert_eq!(said(15, "APIVERSION_QUERY", 1), Some(10_000));
+        assert_eq!((said(0, UP, 1), said(4, UP, 1), said(8, "DOWN", 0)), (None, None, Some(8_000)));
+        assert_eq!(said(12, "APIVERSION_QUERY", 1), Some(12_000));
+    }
+
+    #[test]
+    fn brokers_that_refuse_every_connection_owe_an_answer_also_where_nothing_is_read() {
+        let answers = Answers::default();
+        let silent = |seconds, state| said(&answers, seconds, "none", broker(state, 0, 7));
+        assert_eq!((silent(0, UP), silent(2, "DOWN"), silent(6, "TRY_CONNECT")), (None, None, Some(6_000)));
+        assert_eq!(
+            (silent(8, UP), silent(10, "DOWN"), silent(12, "CONNECT")),
+            (None, None, None),
+            "the time counts from the last answer"
+        );
+        // A client that has just begun knows only what it was given.
+        let given = |seconds| {
+            let broker = Broker { nodeid: -1, source: "configured".to_owned(), ..broker("CONNECT", 0, 0) };
+            said(&answers, seconds, "none", broker)
+        };
+        assert_eq!((given(20), given(24), given(26)), (None, None, Some(6_000)));
     }
 
     #[test]
@@ -113,12 +135,14 @@ mod tests {
         for at in 0..20 {
             assert_eq!(said(&answers, at * 5, "active", broker(UP, 0, 7)), None, "nothing was asked");
         }
+        let coordinator = || Broker { source: LOGICAL.to_owned(), ..broker(UP, 1, 7) };
         for at in 20..40 {
-            assert_eq!(said(&answers, at * 5, "none", broker("INIT", 0, 7)), None, "nobody reads from it");
+            let idle = [("b:1/1".to_owned(), broker("INIT", 0, 7)), ("coordinator".to_owned(), coordinator())];
+            answers.note(&Statistics { ts: at * 5_000_000, brokers: idle.into_iter().collect(), ..Statistics::default() });
+            assert_eq!(answers.silent_ms(), None, "nobody reads from it");
         }
         for at in 40..60 {
-            let coordinator = Broker { source: LOGICAL.to_owned(), ..broker(UP, 1, 7) };
-            assert_eq!(said(&answers, at * 5, "active", coordinator), None);
+            assert_eq!(said(&answers, at * 5, "active", coordinator()), None);
         }
     }
 }

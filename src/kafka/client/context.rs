@@ -186,7 +186,7 @@ impl ClientContext for ConsumerSide {
         tracing::debug!(target: "librdkafka", %error, "{reason}");
     }
 
-    // Every 5 s, some tens of kilobytes: parsing them costs the lane a fraction of a millisecond.
+    // Every 2 s, some tens of kilobytes: parsing them costs the lane a fraction of a millisecond.
     fn stats(&self, statistics: Statistics) {
         self.standstill.note(&statistics);
         self.answers.note(&statistics);

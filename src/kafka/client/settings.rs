@@ -182,7 +182,7 @@ pub const EVERY_CONSUMER: &[Setting] = &[
 
 pub const LANE_CONSUMER: &[Setting] = &[
     set("max.poll.interval.ms", "60000", "above the lane's deadlines (27 s) and the watchdog's (30 s)"),
-    set("statistics.interval.ms", "5000", "ends of the partitions, for the lag"),
+    set("statistics.interval.ms", "2000", "ends of the partitions, and soon whether a broker answers"),
 ];
 
 /// For the consumer of a lane under the classic protocol. Under the other one these are the broker's.

@@ -211,16 +211,13 @@ impl ProcessStatus for ServerState {
         let mut probe = Probe::default();
         let draining = self.is_draining.load(Ordering::Acquire);
         probe.check("not stopping", if draining { Err("stopping".to_owned()) } else { Ok(()) });
-        // Nothing assigned yet is not joined; a member of a large group may well have nothing to do later.
+        // Nothing assigned yet is not joined; later its tasks count.
         let has_joined = sum.has_joined() || self.has_started.load(Ordering::Acquire);
         probe.check(
             "joined",
             if has_joined { Ok(()) } else { Err("a lane has no identity yet, or no task is assigned".to_owned()) },
         );
-        probe.check(
-            format!("{} of {} tasks run", sum.running, sum.tasks),
-            if sum.running + sum.poisoned.len() >= sum.tasks { Ok(()) } else { Err("restoring".to_owned()) },
-        );
+        probe.check(format!("{} of {} tasks run", sum.running, sum.tasks), sum.tasks_run());
         let held_up = sum.held_up;
         probe.check(
             "lanes go on",

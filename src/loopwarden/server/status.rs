@@ -90,6 +90,15 @@ impl Sum {
         self.has_joined() && self.running == self.tasks && self.held_up == 0 && self.stopped == 0
     }
 
+    /// Whether every task runs; one that has stopped itself has a check of its own. A process without any judges nothing, though it may
+    /// have had some: it has lost its brokers or its membership, or others have taken all.
+    pub(super) fn tasks_run(&self) -> Result<(), String> {
+        if self.tasks == 0 {
+            return Err("none is assigned".to_owned());
+        }
+        if self.running + self.poisoned.len() >= self.tasks { Ok(()) } else { Err("restoring".to_owned()) }
+    }
+
     fn events(&self) -> u64 {
         self.stats.events.iter().sum()
     }
@@ -199,6 +208,13 @@ mod tests {
         assert!(!half.is_restored() && !half.is_ready() && !half.has_joined(), "the other lane has not taken its tasks yet");
         let opening = Sum { tasks: 2, running: 2, opening: 1, ..Sum::default() };
         assert!(!opening.is_restored() && !opening.is_ready() && !opening.has_joined(), "the other lane has no identity yet");
+    }
+
+    #[test]
+    fn a_process_whose_tasks_are_gone_does_not_run_them() {
+        let sum = |tasks, running| Sum { tasks, running, ..Sum::default() }.tasks_run();
+        assert_eq!((sum(2, 2), sum(2, 1)), (Ok(()), Err("restoring".to_owned())));
+        assert_eq!(sum(0, 0), Err("none is assigned".to_owned()));
     }
 
     #[test]
