@@ -362,6 +362,9 @@ mod tests {
             assert!(of("t").wants(b"*", &stop(kind, "a", "t")), "{kind:?}");
             assert_eq!(of("t").wants(b"*", &stop(kind, "b", "t")), kind != Kind::Session, "{kind:?}: its agents may be those");
             assert_eq!(of("u").wants(b"*", &stop(kind, "a", "t")), kind == Kind::All, "{kind:?} of another tenant");
+            // Without a tenant it may be the session of any.
+            let nobodys = about(Kind::Session, "a", Wanted::default());
+            assert!(["t", "u"].iter().all(|tenant| nobodys.wants(b"*", &stop(kind, "a", tenant))), "{kind:?} of any tenant");
             let reader = Wanted { tenants: Tenants::only(&["u".to_owned()]), ..about(Kind::Session, "a", Wanted::default()) };
             assert_eq!(reader.wants(b"*", &stop(kind, "a", "t")), kind == Kind::All, "{kind:?} for a reader of another tenant");
         }
