@@ -117,7 +117,7 @@ pub use metrics::histogram::{BUCKETS_US, Histogram};
 pub use metrics::intake::{IntakeReport, IntakeStats};
 pub use metrics::stats::{COMMIT_STEPS, LaneMetric, Samples, Stats, Value};
 pub use restore::{machine::Restore, workers::InlineRestorer, workers::RestorePool};
-pub use settings::{Breaker, Clock, CommitTrigger, DeadLetterContent, LaneSettings, OnInputLoss, ProcessMode};
+pub use settings::{Clock, CommitTrigger, DeadLetterContent, LaneSettings, OnTrouble, ProcessMode};
 pub use stage::context::Observer;
 pub use task::outcome::{Answer, Ready, RestoreError, RestoreStep, Restorer, Waited};
 pub use task::state::{Draining, Poisoned, Restoring, Running, Task};

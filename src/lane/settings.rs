@@ -1,7 +1,7 @@
 //! What a lane is told once. Valid values only; `loopwarden_settings` checks them.
 
 use loopwarden_log::Partitions;
-pub use loopwarden_settings::{DeadLetterContent, OnInputLoss, ProcessMode};
+pub use loopwarden_settings::{DeadLetterContent, OnTrouble, ProcessMode};
 
 /// Time as a lane sees it: it bounds waits and measures; no output depends on it (rule C14).
 pub trait Clock {
@@ -36,16 +36,6 @@ impl Default for CommitTrigger {
     }
 }
 
-/// What a wave of dead letters does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Breaker {
-    /// It stops the task.
-    #[default]
-    Stop,
-    /// It is only counted (replay).
-    Report,
-}
-
 #[derive(Debug, Clone)]
 pub struct LaneSettings {
     /// What the commands of this process are.
@@ -62,10 +52,10 @@ pub struct LaneSettings {
     pub overlay_bytes_max: usize,
     /// Uncommitted work kept in memory. Records.
     pub overlay_records_max: u64,
-    /// What a wave of dead letters does.
-    pub breaker: Breaker,
+    /// What bad records of many senders do: they are counted, or stop their task.
+    pub on_bad_records: OnTrouble,
     /// What lost input does.
-    pub on_input_loss: OnInputLoss,
+    pub on_input_loss: OnTrouble,
     /// `delete.retention.ms` of the changelogs: state that was away for longer is not trusted.
     pub delete_retention_ms: i64,
     pub transaction_timeout_ms: u64,
@@ -94,8 +84,8 @@ impl Default for LaneSettings {
             cache_bytes_max: 256 * 1024 * 1024,
             overlay_bytes_max: loopwarden_core::limits::OVERLAY_BYTES_MAX,
             overlay_records_max: loopwarden_core::limits::OVERLAY_RECORDS_MAX,
-            breaker: Breaker::default(),
-            on_input_loss: OnInputLoss::default(),
+            on_bad_records: OnTrouble::default(),
+            on_input_loss: OnTrouble::default(),
             delete_retention_ms: 3 * 24 * 3_600_000,
             transaction_timeout_ms: 10_000,
             swarm: false,

@@ -46,7 +46,7 @@ pub use messages::diagnostic::{Diagnostic, Diagnostics, Origin, closest};
 pub use messages::explain::{PAGES, Page, explain};
 pub use process::config::{
     ClientConfig, CommitConfig, Config, DeadLetterContent, EmbeddedConfig, GroupProtocol, HttpConfig, InputConfig, InputForm,
-    KafkaConfig, LimitsConfig, LocalClients, LogConfig, LogFormat, OauthConfig, OnInputLoss, OtlpSignal, ProcessMode,
+    KafkaConfig, LimitsConfig, LocalClients, LogConfig, LogFormat, OauthConfig, OnTrouble, OtlpSignal, ProcessMode,
     SaslMechanism, Start, TimeConfig,
 };
 pub use process::kinds::Verbatim;

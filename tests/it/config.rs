@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use loopwarden::config::{
-    Config, DeadLetterContent, Diagnostic, ExpiredCommand, Flag, InputForm, Layers, Loaded, LogFormat, OnInputLoss, OtlpSignal,
+    Config, DeadLetterContent, Diagnostic, ExpiredCommand, Flag, InputForm, Layers, Loaded, LogFormat, OnTrouble, OtlpSignal,
     PAGES, ProcessMode, Start, WebhookFormat, WebhookStart, default_file, explain, load, read_secret,
 };
 use loopwarden::task::{CommitTrigger, LaneSettings};
@@ -106,7 +106,7 @@ fn kafka_begins_with_its_servers_and_has_the_documented_names() {
     );
     assert_eq!((kafka.input.as_str(), kafka.commands.as_str()), ("agents.tool-events.v1", "agents.loop-commands.v1"));
     assert_eq!((kafka.state.as_str(), kafka.dlq.as_str()), ("agents.loop-state.v1", "agents.loop-dlq.v1"));
-    assert_eq!(kafka.on_input_loss, OnInputLoss::Continue);
+    assert_eq!((kafka.on_input_loss, kafka.on_bad_records), (OnTrouble::Continue, OnTrouble::Continue));
     assert_eq!(kafka.dlq_content, DeadLetterContent::Full);
     let of = |start: &str| with_sets(&["kafka.bootstrap_servers=a:1", &format!("kafka.start={start}")]).kafka.unwrap().start;
     assert_eq!(of("latest"), Start::Latest);

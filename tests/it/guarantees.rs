@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use loopwarden::identity::base32;
 use loopwarden::log::file::{FileInput, FileOptions, Published, RecordedInput};
-use loopwarden::task::{Breaker, CommitTrigger, LaneSettings, ProcessMode};
+use loopwarden::task::{CommitTrigger, LaneSettings, ProcessMode};
 use loopwarden_sim::MemoryTopic;
 
 use crate::world::{APP, Fed, PARTITIONS, TestWorld, config, feed, fleet, outputs_by_task, policy, settings};
@@ -230,12 +230,8 @@ fn a_replay_of_exported_records_gives_the_ids_of_production() {
     let path = dir.path().join("export.ndjson");
     fs::write(&path, text).unwrap();
     let input = RecordedInput::open(vec![FileInput::Path(path)], &FileOptions::default()).unwrap();
-    let replayed = Arc::new(LaneSettings {
-        mode: ProcessMode::Replay,
-        trigger: CommitTrigger::EveryRecords(4_096),
-        breaker: Breaker::Report,
-        ..production
-    });
+    let replayed =
+        Arc::new(LaneSettings { mode: ProcessMode::Replay, trigger: CommitTrigger::EveryRecords(4_096), ..production });
     let mut found = BTreeMap::<String, Vec<String>>::new();
     for collected in published(&input, 1, (APP, &policy()), &replayed).0 {
         if let Published::Command(command, _) = collected.published {

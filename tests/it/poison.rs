@@ -1,7 +1,7 @@
 //! Records and timers that cannot be used: dead letters, waves of them, panics, inputs that kill their process.
 
 use loopwarden::event::NextOffset;
-use loopwarden::task::{LaneSettings, TaskState};
+use loopwarden::task::{LaneSettings, OnTrouble, TaskState};
 use loopwarden_sim::MemoryTopic;
 
 use crate::lane::TIMED;
@@ -54,8 +54,8 @@ fn wave(world: &TestWorld) {
 }
 
 #[test]
-fn a_wave_of_bad_records_stops_its_task_in_front_of_the_51st_sender_and_no_other() {
-    let mut world = TestWorld::new(config(20), settings(TIMED));
+fn a_wave_of_bad_records_stops_its_task_where_that_is_asked_for_in_front_of_the_51st_sender_and_no_other() {
+    let mut world = TestWorld::new(config(20), LaneSettings { on_bad_records: OnTrouble::Stop, ..settings(TIMED) });
     wave(&world);
     world.broker.append(session_task(1), Some(b"k"), Some(b"rubbish"), 1_795_291_200_000);
     world.start("lw", 1);
@@ -73,13 +73,22 @@ fn a_wave_of_bad_records_stops_its_task_in_front_of_the_51st_sender_and_no_other
 }
 
 #[test]
-fn a_replay_only_reports_a_wave() {
-    let settings = LaneSettings { breaker: loopwarden::task::Breaker::Report, ..settings(TIMED) };
-    let mut world = TestWorld::new(config(20), settings);
+fn one_producer_with_many_keys_stops_no_task_and_is_warned_of() {
+    let mut world = TestWorld::new(config(20), settings(TIMED));
     wave(&world);
+    for number in 0..20 {
+        let sender = format!("s{number}");
+        let event = format!(r#"{{"id":"e","session_id":"{sender}","kind":"tool","tool":"boom","args":{{}},"result":"x"}}"#);
+        world.broker.append(session_task(0), Some(sender.as_bytes()), Some(event.as_bytes()), 1_795_291_200_000);
+    }
     world.start("lw", 1);
-    assert!(world.settle());
-    assert_eq!(world.broker.committed(MemoryTopic::DeadLetters).len(), 60);
+    assert!(world.settle(), "{:?}", world.exits);
+    let lane = world.processes[0].lanes[0].as_ref().unwrap();
+    assert!(lane.is_ready());
+    assert_eq!(world.broker.group_offset(session_task(0)), Some(NextOffset(80)));
+    assert_eq!(world.broker.committed(MemoryTopic::DeadLetters).len(), 80);
+    // Ten senders of each kind beyond those that may, and one that makes the tenth panic too many.
+    assert_eq!(lane.stats().wave_records, 10 + 11);
 }
 
 #[test]

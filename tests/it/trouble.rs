@@ -1,7 +1,7 @@
 //! What holds a lane up: seeks and producers that fail while polls go on, timers that stop their task.
 
 use loopwarden::event::partition_of;
-use loopwarden::task::{CommitTrigger, Exit, TaskState};
+use loopwarden::task::{CommitTrigger, Exit, LaneSettings, OnTrouble, TaskState};
 use loopwarden_sim::{Fault, Faults, MemoryTopic, Step};
 
 use crate::world::{Fed, PARTITIONS, TestWorld, config, feed, fleet, reference, settings};
@@ -96,7 +96,7 @@ fn the_timer_at_which_a_task_stops_itself_is_found_again_after_a_restart() {
         (0..AGENTS).map(|n| event(&format!("e{n}"), "timer-boom", &format!("a{n:02}"), START_MS)).collect();
     // It moves the watermark over the timers of all of them, each of which panics.
     records.push(event("last", &other, "main", START_MS + 6_000));
-    let mut world = TestWorld::new(config(50), settings(TIMED));
+    let mut world = TestWorld::new(config(50), LaneSettings { on_bad_records: OnTrouble::Stop, ..settings(TIMED) });
     feed(&world.broker, &records);
     world.start("lw", 1);
     for _ in 0..200 {

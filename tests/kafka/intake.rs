@@ -346,7 +346,7 @@ fn a_mapping_cloud_events_by_headers_and_native_events_without_a_key_are_read_be
 }
 
 #[test]
-fn a_topic_of_another_form_is_stopped_and_the_others_go_on() {
+fn a_topic_of_another_form_is_stopped_where_that_is_asked_for_and_the_others_go_on() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let world = World::new(bootstrap, PARTITIONS);
     let [wrong, right] = ["wrong", "right"].map(|name| topic(&world, name, 1));
@@ -354,7 +354,9 @@ fn a_topic_of_another_form_is_stopped_and_the_others_go_on() {
     let inputs = format!("[[input]]\ntopic = \"{wrong}\"\nform = \"otlp_proto\"\n[[input]]\ntopic = \"{right}\"\n");
     let garbage: Vec<Made> = (0..200).map(|_| (0, b"\xff\xff\xff".to_vec(), clock::now_ms())).collect();
     produce(&world, &wrong, &garbage);
-    let running = Running::of(with_tables(&world, &scratch, "lw-0", &inputs), &scratch);
+    let mut stopping = with_tables(&world, &scratch, "lw-0", &inputs);
+    stopping.args(["--set", "kafka.on_bad_records=stop"]);
+    let running = Running::of(stopping, &scratch);
     until(&world, &world.options.topics.dead_letters, 51);
     write(&world, &right, &[], r#"{"id":"e","kind":"tool","session_id":"s","tool":"t","outcome":"ok"}"#);
     until(&world, &world.options.topics.input, 1);

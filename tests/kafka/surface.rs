@@ -318,7 +318,7 @@ fn a_task_that_has_stopped_itself_keeps_no_start_from_ending() {
     let bad: Vec<_> = (0..200).map(|number| (format!("bad-{number}"), Some(b"no json".to_vec()))).collect();
     produce(&world, &bad);
     for start in 1..=2 {
-        let running = Running::start(&world, &scratch);
+        let running = Running::with(&world, &scratch, &["--set", "mode=live", "--set", "kafka.on_bad_records=stop"]);
         let deadline = Deadline::after(PATIENCE);
         while !running.ask("/readyz?verbose").contains("stopped itself") {
             assert!(!deadline.is_over(), "start {start}: the task goes on\n{}", scratch.log());

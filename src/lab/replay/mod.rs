@@ -13,7 +13,7 @@ use std::{io, sync::Arc, time::Duration};
 
 pub use found::Found;
 use loopwarden_core::{engine::SessionEngine, policy::Policy};
-use loopwarden_lane::{Breaker, CommitTrigger, Exit, LaneSettings, ProcessMode, Stats};
+use loopwarden_lane::{CommitTrigger, Exit, LaneSettings, ProcessMode, Stats};
 use loopwarden_log::Output;
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::embedded::TICK_HEADER;
@@ -197,7 +197,6 @@ fn settings(lateness_ms: i64) -> Arc<LaneSettings> {
         lateness_ms,
         trigger: CommitTrigger::EveryRecords(COMMIT_RECORDS / u64::from(REPLAY_PARTITIONS)),
         cache_bytes_max: CACHE_BYTES / REPLAY_PARTITIONS as usize,
-        breaker: Breaker::Report,
         swarm: true,
         tick_header: Some(TICK_HEADER),
         ..LaneSettings::default()

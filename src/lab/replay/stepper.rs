@@ -6,7 +6,7 @@ use std::{rc::Rc, sync::Arc};
 use loopwarden_core::engine::{Command, SessionEngine};
 use loopwarden_core::event::{Record, Stage};
 use loopwarden_core::policy::Policy;
-use loopwarden_lane::{Breaker, CommitTrigger, Exit, LaneSettings, Observer, ProcessMode, SystemClock};
+use loopwarden_lane::{CommitTrigger, Exit, LaneSettings, Observer, ProcessMode, SystemClock};
 use loopwarden_state::MemoryStore;
 
 use super::exchange::{Exchange, RecordedLane, step};
@@ -29,7 +29,6 @@ fn start(options: &FileOptions, store: &MemoryStore, policy: Arc<Policy>, observ
         mode: ProcessMode::Replay,
         lateness_ms: 0,
         trigger: CommitTrigger::EveryRecords(1),
-        breaker: Breaker::Report,
         swarm: true,
         ..LaneSettings::default()
     };

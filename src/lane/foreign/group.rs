@@ -8,7 +8,7 @@ use loopwarden_log::{Changelog, LogError};
 use loopwarden_state::Position;
 
 use crate::health::{Since, TROUBLE_MS_MAX};
-use crate::settings::{Clock, OnInputLoss};
+use crate::settings::{Clock, OnTrouble};
 use crate::task::outcome::{Answer, Ready, RestoreError, Restorer, Waited};
 use crate::task::state::{Restoring, Task};
 
@@ -29,12 +29,12 @@ pub struct GroupRestorer {
     offsets: Box<dyn Changelog>,
     /// The foreign topic.
     topic: String,
-    on_input_loss: OnInputLoss,
+    on_input_loss: OnTrouble,
     jobs: VecDeque<Job>,
 }
 
 impl GroupRestorer {
-    pub fn new(offsets: Box<dyn Changelog>, topic: String, on_input_loss: OnInputLoss) -> Self {
+    pub fn new(offsets: Box<dyn Changelog>, topic: String, on_input_loss: OnTrouble) -> Self {
         Self { offsets, topic, on_input_loss, jobs: VecDeque::new() }
     }
 
@@ -51,7 +51,7 @@ impl GroupRestorer {
     /// Where the group stands nowhere, or elsewhere, that is committed first: a second start must not begin at another offset.
     fn ready(&self, task: Task<Restoring>, committed: Option<NextOffset>, next: NextOffset) -> Result<Box<Ready>, RestoreError> {
         let lost = committed.filter(|committed| *committed < next).map(|committed| (committed.0, next.0));
-        if let (Some((from, to)), OnInputLoss::Stop) = (lost, self.on_input_loss) {
+        if let (Some((from, to)), OnTrouble::Stop) = (lost, self.on_input_loss) {
             let (records, topic, partition) = (to - from, &self.topic, task.id().partition);
             let message = format!("{records} records of {topic}/{partition} were deleted before they were read");
             return Err(RestoreError::Stop { code: "E0503", message });

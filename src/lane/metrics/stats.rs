@@ -226,6 +226,8 @@ stats! {
         without: [u64; Without::WORDS.len()] = list,
             "events_without_total" ["topic", "what"] "Events without what detectors compare"
             |stats| list(Without::WORDS, &stats.without);
+        wave_records: u64 = one,
+            "wave_records_total" ["topic"] "Bad records beyond those of the senders that may send some" |stats| one(stats.wave_records);
         key_mismatch: u64 = one,
             "key_mismatch_total" ["topic"] "Records whose key is not their session" |stats| one(stats.key_mismatch);
         placement: [u64; Placement::WORDS.len()] = list,

@@ -10,7 +10,7 @@ use loopwarden_log::{Changelog, Flow, LogError};
 use loopwarden_state::{Growth, Position, StateStore, StoreError};
 
 use crate::health::{Since, TROUBLE_MS_MAX};
-use crate::settings::{Clock, LaneSettings, OnInputLoss};
+use crate::settings::{Clock, LaneSettings, OnTrouble};
 use crate::task::outcome::{Ready, RestoreError, RestoreStep, Waited};
 use crate::task::state::{Restoring, Task};
 use crate::{restore::loader::Loader, task::retention::is_too_old};
@@ -349,7 +349,7 @@ impl Restore {
         self.expect_grown()?;
         if position.next_offset.0 < input_start {
             let lost = (position.next_offset.0, input_start);
-            if self.settings.on_input_loss == OnInputLoss::Stop {
+            if self.settings.on_input_loss == OnTrouble::Stop {
                 let message = format!("input of {} was deleted before it was read: offsets {} to {}", self.id, lost.0, lost.1);
                 return Err(stop("E0503", message));
             }

@@ -55,7 +55,7 @@ impl Work {
 }
 
 impl RecordContext<'_> {
-    /// Takes a record of a foreign topic. A wave of dead letters stops its partition (rule I10): a wrong form must not drain a topic.
+    /// Takes a record of a foreign topic. A wave of dead letters stops its partition where that is asked for (rule I10).
     pub(crate) fn foreign_record(&mut self, record: &Record<'_>) -> Result<(), Halt> {
         let (work, task) = (&mut *self.work, &mut *self.task);
         let Some(foreign) = &work.foreign else { return Ok(()) };
@@ -64,7 +64,8 @@ impl RecordContext<'_> {
         if !is_malformed {
             task.window.note_event();
         } else if task.window.note_malformed(Sender::of(record)) {
-            return Err(Halt::Tripped(foreign.why_stopped(self.id)));
+            let why = foreign.why_stopped(self.id);
+            return self.trip(|| why);
         }
         Ok(())
     }

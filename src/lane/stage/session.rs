@@ -11,7 +11,7 @@ use loopwarden_state::{StoreError, TenantMinute, TimerKey, session as stored};
 
 use crate::encode::dead_letter_id;
 use crate::metrics::stats::{Kind, Placement, Stats, Without, bump, count};
-use crate::settings::{Breaker, LaneSettings};
+use crate::settings::{LaneSettings, OnTrouble};
 use crate::stage::context::{Cause, Halt, RecordContext, Work};
 use crate::stage::effects::{Decided, finish};
 use crate::task::poison::{Culprit, Sender, guarded};
@@ -26,7 +26,7 @@ impl RecordContext<'_> {
                 self.pass_time(record, sum)?;
             }
             if reason == Reason::Panic && self.task.window.note_panic(Sender::of(record), record.meta.timestamp) {
-                self.trip("records of too many senders panic")?;
+                self.trip(|| "records of too many senders panic".to_owned())?;
             }
             self.dead_letter(record, &Rejected::whole(reason))?;
             // The next one may kill too, and what is known of this one dies with the process.
@@ -176,7 +176,7 @@ impl RecordContext<'_> {
         let timer = TimerKey::decode(bytes);
         let of = timer.as_ref().map_or_else(|| Sender::of(record), |timer| Sender::named(timer.subject));
         if self.task.window.note_panic(of, record.meta.timestamp) {
-            self.trip("timers of too many sessions panic")?;
+            self.trip(|| "timers of too many sessions panic".to_owned())?;
         }
         let kind = timer.and_then(|timer| TimerKind::from_number(timer.kind));
         // The record that moved the watermark is not to blame: the letter names its place and the timer, and has no value.
@@ -269,7 +269,7 @@ impl RecordContext<'_> {
         let is_sign = rejected.reason.is_of_the_form()
             || (self.id.stage == TaskStage::Swarm && !matches!(rejected.reason, Reason::Panic | Reason::Crash));
         if is_sign && self.task.window.note_malformed(sender) {
-            self.trip("too many senders send what is no event")?;
+            self.trip(|| "too many senders send what is no event".to_owned())?;
         }
         let is_whole = self.admits(TenantMinute::LETTERS, &sender.name(), LETTERS_WHOLE_PER_MINUTE, record.meta.timestamp)?;
         let ordinal = self.task.count_output(dead_letter_id(record).as_bytes());
@@ -297,10 +297,14 @@ impl RecordContext<'_> {
         Ok(minute.get_or_insert_default().admits(recorded, name, limit))
     }
 
-    fn trip(&self, why: &str) -> Result<(), Halt> {
-        match self.work.settings.breaker {
-            Breaker::Stop => Err(Halt::Tripped(why.to_owned())),
-            Breaker::Report => Ok(()),
+    /// A record of one sender too many that sends bad ones: it is counted, and stops the task where that is asked for.
+    pub(crate) fn trip(&mut self, why: impl FnOnce() -> String) -> Result<(), Halt> {
+        match self.work.settings.on_bad_records {
+            OnTrouble::Stop => Err(Halt::Tripped(why())),
+            OnTrouble::Continue => {
+                self.work.overlay.stats.wave_records += 1;
+                Ok(())
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use loopwarden_core::event::{Stage, TaskId};
 use loopwarden_core::{engine::SessionEngine, policy::Policy};
 use loopwarden_lane::{
     Clock, CommitTrigger, DeadLetterContent, Foreign, ForeignSettings, Form, GroupRestorer, IntakeReport, Lane, LaneSettings,
-    Leases, OnInputLoss, Turn,
+    Leases, OnTrouble, Turn,
 };
 use loopwarden_log::{Log as _, Partitions};
 use loopwarden_sim::{Faults, MemoryBroker, MemoryConfig, MemoryLog, MemoryRecord, MemoryTopic};
@@ -79,7 +79,7 @@ fn open_as(
         trigger: CommitTrigger::Timed { max_ms: 50, min_ms: 2 },
         overlay_bytes_max: 1 << 20,
         overlay_records_max: 30,
-        on_input_loss: OnInputLoss::Stop,
+        on_input_loss: OnTrouble::Stop,
         ..LaneSettings::default()
     };
     let (app, topic) = ("app".to_owned(), "foreign".to_owned());

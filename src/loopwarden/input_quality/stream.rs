@@ -1,7 +1,8 @@
 //! What the events themselves keep detectors from seeing: no arguments, no answers, two partitioners, clocks that differ, seconds for
 //! milliseconds.
 
-use loopwarden_lab::report::grouped;
+use loopwarden_core::limits::BREAKER_SENDERS;
+use loopwarden_lab::report::{counted, grouped};
 use loopwarden_lane::Stats;
 use loopwarden_settings::Diagnostic;
 
@@ -13,7 +14,7 @@ const SHARE: u64 = 100;
 /// Agents that are started before a missing parent is worth a word.
 const SPAWNS_MIN: u64 = 20;
 
-/// What a running process says once, when it is so: W0301 to W0303, W0305, W0309. `partitions` of the events, where they are known.
+/// What a running process says once, when it is so: W0301 to W0303, W0305, W0309, W0310. `partitions` of the events, where they are known.
 pub(crate) fn of_stream(stats: &Stats, partitions: Option<u32>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let [calls, _, both, ..] = stats.events;
@@ -51,6 +52,7 @@ pub(crate) fn of_stream(stats: &Stats, partitions: Option<u32>) -> Vec<Diagnosti
         found.extend(in_seconds(stats));
     }
     found.extend(without_parents(stats));
+    found.extend(waves(stats));
     found
 }
 
@@ -89,6 +91,17 @@ fn in_seconds(stats: &Stats) -> Option<Diagnostic> {
     })
 }
 
+fn waves(stats: &Stats) -> Option<Diagnostic> {
+    (stats.wave_records > 0).then(|| {
+        let records = counted(stats.wave_records, "record");
+        Diagnostic::new(
+            "W0310",
+            format!("many senders send what is no event: {records} beyond those of {BREAKER_SENDERS} senders"),
+        )
+        .help("they are dead letters, and their header dlq.reason says why; kafka.on_bad_records = \"stop\" would stop the task")
+    })
+}
+
 fn without_parents(stats: &Stats) -> Option<Diagnostic> {
     (stats.spawns >= SPAWNS_MIN && stats.joined == 0).then(|| {
         Diagnostic::new("W0309", format!("{} calls start agents, and no event names a root or a parent", grouped(stats.spawns)))
@@ -111,6 +124,11 @@ mod tests {
 
     fn codes(stats: &Stats, partitions: u32) -> Vec<&'static str> {
         of_stream(stats, Some(partitions)).iter().map(|found| found.code).collect()
+    }
+
+    #[test]
+    fn bad_records_of_many_senders_are_told() {
+        assert_eq!(codes(&Stats { wave_records: 1, ..Stats::default() }, 1), ["W0310"]);
     }
 
     #[test]

@@ -36,6 +36,7 @@ impl DeploymentSpec<'_> {
             overlay_bytes_max: commit.overlay_bytes_max,
             overlay_records_max: commit.overlay_records_max,
             on_input_loss: kafka.map(|kafka| kafka.on_input_loss).unwrap_or_default(),
+            on_bad_records: kafka.map(|kafka| kafka.on_bad_records).unwrap_or_default(),
             dead_letters: kafka.map(|kafka| kafka.dlq_content).unwrap_or_default(),
             swarm: SWARM,
             aligns_sources: true,

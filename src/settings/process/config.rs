@@ -164,8 +164,10 @@ settings! {
         dlq: String = r#""agents.loop-dlq.v1""#, Ruled(plain_name::<TOPIC_MAX>), "topic of dead letters";
         dlq_content: DeadLetterContent = r#""full""#, one_of(DeadLetterContent::WORDS),
             "{words}: what a dead letter has of the record's value; hash is its SHA-256";
-        on_input_loss: OnInputLoss = r#""continue""#, one_of(OnInputLoss::WORDS),
+        on_input_loss: OnTrouble = r#""continue""#, one_of(OnTrouble::WORDS),
             "{words}: what to do when input was deleted before it was read; continue counts it and goes on";
+        on_bad_records: OnTrouble = r#""continue""#, one_of(OnTrouble::WORDS),
+            "{words}: what to do when many senders send what is no event; continue makes dead letters of it and warns, stop ends the task";
         ca_file: Option<PathBuf> = r#""/etc/loopwarden/ca.pem""#, Maybe(FilePath),
             "PEM, authorities of the brokers' certificates; switches TLS on; see authentication.md for certificates the system knows";
         cert_file: Option<PathBuf> = r#""/etc/loopwarden/cert.pem""#, Maybe(FilePath),
@@ -299,11 +301,11 @@ words! {
 }
 
 words! {
-    /// What happens when the input no longer holds the next record.
-    pub enum OnInputLoss {
-        /// Go on at the input's start, loudly.
+    /// What happens where the input is not as it should be.
+    pub enum OnTrouble {
+        /// Go on, loudly.
         Continue = "continue",
-        /// Stop the process.
+        /// Stop, until a person has decided.
         Stop = "stop",
     }
 }

@@ -338,6 +338,7 @@ pub(super) const BOUNDS: &[(&str, &str, &str, &str)] = &[
     ),
     ("kafka.dlq_content", "hash", "some", "kafka.dlq_content is \"some\", but must be one of: full, hash, none"),
     ("kafka.on_input_loss", "stop", "halt", "kafka.on_input_loss is \"halt\", but must be one of: continue, stop"),
+    ("kafka.on_bad_records", "stop", "halt", "kafka.on_bad_records is \"halt\", but must be one of: continue, stop"),
     ("kafka.input", "a.b_c-d", "a/b", "kafka.input is \"a/b\", but must be 1 to 249 letters, digits, '.', '_' or '-'"),
     ("kafka.group", "a", "", "kafka.group is \"\", but must be 1 to 128 letters, digits, '.', '_' or '-'"),
     ("kafka.dlq", "x", "agents.loop-state.v1", "kafka.dlq is \"agents.loop-state.v1\", but must not be the topic of kafka.state"),

@@ -7,6 +7,7 @@ use std::{fs, os::unix::process::CommandExt as _, path::Path};
 
 use loopwarden::engine::{IdentityRecipe, SwarmCallKey};
 use loopwarden::limits::{HTTP_HEAD_WAIT, LETTERS_WHOLE_PER_MINUTE, RECORD_BYTES_MAX_DEFAULT};
+use loopwarden::task::{LaneSettings, OnTrouble};
 use loopwarden::{event::NextOffset, store::KeyFamily, store::report::report_key};
 use loopwarden_sim::MemoryTopic;
 use serde_json::{Value, json};
@@ -36,9 +37,14 @@ fn contents(number: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
+/// A process that is to stop where many senders send bad records.
+fn stopping() -> LaneSettings {
+    LaneSettings { on_bad_records: OnTrouble::Stop, ..settings(TIMED) }
+}
+
 #[test]
 fn no_sender_alone_stops_a_task_and_its_copies_have_a_share() {
-    let mut world = TestWorld::new(config(20), settings(TIMED));
+    let mut world = TestWorld::new(config(20), stopping());
     let copies = LETTERS_WHOLE_PER_MINUTE as usize;
     for number in 0..copies + 50 {
         world.broker.append(session_task(0), Some(b"evil"), Some(&contents(number)), START_MS);
@@ -69,7 +75,7 @@ fn no_sender_alone_stops_a_task_and_its_copies_have_a_share() {
 
 #[test]
 fn a_session_whose_records_panic_stops_no_task() {
-    let mut world = TestWorld::new(config(20), settings(TIMED));
+    let mut world = TestWorld::new(config(20), stopping());
     for number in 0..40 {
         let event =
             json!({"id": format!("e{number}"), "session_id": "s", "kind": "tool", "tool": "boom", "args": {}, "result": "x"});
