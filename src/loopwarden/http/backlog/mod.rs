@@ -1,4 +1,5 @@
-//! What the embedded log has taken and lanes have not judged: since when it waits, and whose it is.
+//! What the embedded log has taken and lanes have not judged: since when it waits, and whose it is. An event is judged when both stages have
+//! done with it: what the session stage sums up of it waits on, against its sender, for the swarm stage.
 //!
 //! Verdicts are as late as the oldest event that waits. So how much may wait is bounded in time, by the rate at which lanes judge, and
 //! shared between senders: whoever has more than his share is sent away while others still get in. A sender may have half of the room that
@@ -158,24 +159,24 @@ impl Backlog {
     fn committed(&self, committed: &Committed<'_>) {
         let now_ms = self.now_ms();
         let mut inner = self.inner();
-        let (mut released, mut judged) = (Vec::new(), 0);
+        let (mut summed, mut judged, mut records) = (Vec::new(), Vec::new(), 0);
         for (task, next) in committed.offsets {
-            let count = inner.queue(*task).map_or(0, |queue| queue.judge(next.0, |entry| released.push(entry)));
-            judged += if task.stage == Stage::Session { count } else { 0 };
+            let is_first = task.stage == Stage::Session;
+            let ended = if is_first { &mut summed } else { &mut judged };
+            let count = inner.queue(*task).map_or(0, |queue| queue.judge(next.0, |entry| ended.push(entry)));
+            records += if is_first { count as usize } else { 0 };
         }
-        for (task, end) in committed.ends {
-            if let Some(queue) = inner.queue(*task) {
-                queue.push(Entry { end: *end, since_ms: now_ms, sender: None, events: 0 });
-            }
-        }
-        let oldest_ms = self.longest_at(now_ms);
-        for entry in released {
+        judged.extend(inner.hand_on(summed, committed.ends, now_ms));
+        let (first_ms, second_ms) = (self.oldest_ms(0, now_ms), self.oldest_ms(1, now_ms));
+        // The stage that is further behind says how fast lanes are.
+        let done = if second_ms > first_ms { judged.iter().map(|entry| entry.events).sum() } else { records };
+        for entry in &judged {
             inner.release(entry.sender.as_ref(), entry.events);
         }
-        inner.pace.note(judged as usize, oldest_ms, now_ms);
+        inner.pace.note(done, first_ms.max(second_ms), now_ms);
         self.publish(&inner);
         drop(inner);
-        if judged > 0 {
+        if !judged.is_empty() {
             self.judged.send_replace(());
         }
     }
@@ -188,7 +189,10 @@ impl Backlog {
 
     /// How far behind verdicts about a session are: those of its own partition, and those about swarms. Milliseconds.
     pub fn late_ms(&self, session_id: &str) -> u64 {
-        let now_ms = self.now_ms();
+        self.late_at(session_id, self.now_ms())
+    }
+
+    fn late_at(&self, session_id: &str, now_ms: u64) -> u64 {
         self.own_ms(session_id, now_ms).max(self.oldest_ms(1, now_ms))
     }
 
@@ -235,11 +239,11 @@ impl Backlog {
         let mut admitted = Admitted { backlog: Arc::clone(self), since_ms: now_ms, senders: Vec::new(), each: Vec::new() };
         let mut known: BTreeMap<Arc<str>, usize> = BTreeMap::new();
         let mut behind_ms = 0;
-        let is_behind = self.is_behind(self.oldest_ms(0, now_ms), now_ms);
+        let is_behind = self.is_behind(self.longest_at(now_ms), now_ms);
         let mut last: Option<(Sender<'a>, usize)> = None;
         for (session_id, sender) in events {
             if is_behind {
-                behind_ms = behind_ms.max(self.own_ms(session_id, now_ms));
+                behind_ms = behind_ms.max(self.late_at(session_id, now_ms));
             }
             let at = match last {
                 Some((last, at)) if last == sender => at,
@@ -337,7 +341,7 @@ impl Inner {
                 }
             }
         }
-        if self.sessions.iter().map(Queue::len).sum::<usize>() >= ENTRIES_MAX {
+        if self.sessions.iter().chain(&self.sums).map(Queue::len).sum::<usize>() >= ENTRIES_MAX {
             return Err(Full::Share(ALWAYS));
         }
         for (name, events) in senders {
@@ -366,12 +370,28 @@ impl Inner {
     /// What has waited since before a time counts against nobody any more.
     fn forget(&mut self, before_ms: u64) {
         let mut forgotten = Vec::new();
-        for queue in &mut self.sessions {
+        for queue in self.sessions.iter_mut().chain(&mut self.sums) {
             queue.forget(before_ms, |sender, events| forgotten.push((sender, events)));
         }
         for (sender, events) in forgotten {
             self.release(sender.as_ref(), events);
         }
+    }
+
+    /// Events that the session stage has judged wait for the sums of their commit: all in the input that is furthest behind. Those of
+    /// which nothing waits.
+    fn hand_on(&mut self, mut events: Vec<Entry>, ends: &[(TaskId, u64)], now_ms: u64) -> Vec<Entry> {
+        let since_ms = events.iter().map(|entry| entry.since_ms).min().unwrap_or(now_ms);
+        let first_ms = |inner: &mut Self, task| inner.queue(task).and_then(|queue| queue.since_ms()).unwrap_or(NOBODY);
+        let slowest = ends.iter().map(|(task, _)| *task).min_by_key(|task| first_ms(self, *task));
+        for (task, end) in ends {
+            let Some(queue) = self.queue(*task) else { continue };
+            queue.push(Entry { end: *end, since_ms, sender: None, events: 0 });
+            if slowest == Some(*task) {
+                events.retain(|entry| !queue.push(Entry { end: *end, ..entry.clone() }));
+            }
+        }
+        events
     }
 
     /// The queue of a task.

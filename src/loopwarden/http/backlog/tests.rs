@@ -144,6 +144,32 @@ fn lanes_that_are_too_far_behind_get_nothing_more_and_others_do() {
 }
 
 #[test]
+fn events_whose_sums_wait_count_against_their_sender_until_the_swarm_stage_has_judged_them() {
+    with_log("sums", |broker| {
+        let backlog = Backlog::open(&broker, BacklogLimits { lag_ms_max: 1, ..LIMITS }).unwrap();
+        let [first, second] = sessions();
+        let admit = |session: &str| backlog.admit([(session, Sender { tenant: "t", peer: "" })].into_iter());
+        drop(admit(&first).unwrap().appended(&append(&broker, &first, 0)));
+        let task = |stage| TaskId { stage, partition: 0 };
+        let judged = |offsets: &[(TaskId, NextOffset)], ends: &[(TaskId, u64)]| {
+            backlog.committed(&Committed { rows: &[], offsets, ends });
+        };
+        judged(&[(task(Stage::Session), NextOffset(1))], &[(task(Stage::Swarm), 3)]);
+        assert_eq!(backlog.inner().senders.all(), 1, "its sums wait");
+        // Whoever is too far behind takes nothing more, of no partition: all sums go through the swarm stage.
+        let deadline = Deadline::after(Duration::from_secs(60));
+        while !matches!(admit(&second), Err(Full::Behind(2..))) {
+            assert!(!deadline.is_over(), "never too far behind");
+        }
+        judged(&[(task(Stage::Swarm), NextOffset(2))], &[]);
+        assert_eq!(backlog.inner().senders.all(), 1, "not all of them are judged");
+        judged(&[(task(Stage::Swarm), NextOffset(3))], &[]);
+        assert_eq!((backlog.inner().senders.all(), backlog.longest_ms()), (0, 0));
+        assert!(admit(&second).is_ok());
+    });
+}
+
+#[test]
 fn room_is_given_back_when_events_are_judged_or_were_not_appended() {
     with_log("back", |broker| {
         let backlog = Backlog::open(&broker, LIMITS).unwrap();
