@@ -29,6 +29,9 @@ pub const LABEL_KEY_CHARS_MAX: usize = 64;
 pub const LABEL_VALUE_CHARS_MAX: usize = 256;
 /// How far an event's own time may lie after its record's timestamp. Milliseconds. One wrong clock must not fire a partition's timers.
 pub const FUTURE_MS_MAX: i64 = 60_000;
+/// How far an event's time may lie before its record's timestamp and still choose the window of a budget: beyond it counts when it was
+/// recorded. Milliseconds. Whoever writes the time of his events must not choose a window that is over.
+pub const USED_LATE_MS_MAX: i64 = 60 * 60_000;
 /// US dollars of one event's `usage`. What costs more is a mistake, and would spoil the sums of a whole fleet.
 pub const COST_USD_MAX: f64 = 1e9;
 /// Texts of ours that a session remembers, so that one stored as a person's message clears no evidence.

@@ -379,6 +379,31 @@ fn a_raised_budget_lifts_its_block_at_once_and_goes_on_from_its_sum() {
 }
 
 #[test]
+fn who_writes_old_times_chooses_no_window_and_a_replay_of_the_record_times_says_the_same() {
+    let policy = policy("default", &budgets(&["scope = \"tenant\"\nper = \"day\"\ncalls = 10\nmode = \"block\""]));
+    // Each event of another day of last week; all of half an hour ago.
+    for (age_ms, apart_ms) in [(7 * DAY_MS, DAY_MS), (30 * MINUTE_MS, 0)] {
+        let mut world = world((4, 3), Arc::clone(&policy), settings(TIMED));
+        world.start("a", 2);
+        for id in 0..12 {
+            let (session, recorded) = (format!("s{id}"), START_MS + DAY_MS / 2 + id as i64 * 1_000);
+            let time_ms = recorded - age_ms + id as i64 / 2 * apart_ms;
+            feed(&world, &session, &call(&session, id, time_ms, &json!({})), recorded);
+        }
+        settle(&mut world);
+        assert!(steps(&world).iter().any(|(step, _)| step == "block block live"), "{age_ms} ms old: {:?}", steps(&world));
+    }
+    // Recorded on those days, they are within the budget of each.
+    let mut world = world((4, 3), policy, settings(TIMED));
+    world.start("a", 2);
+    for id in 0..12 {
+        make(&world, &format!("s{id}"), id, START_MS + id as i64 / 2 * DAY_MS, &json!({}));
+    }
+    settle(&mut world);
+    assert!(steps(&world).is_empty(), "{:?}", steps(&world));
+}
+
+#[test]
 fn a_session_whose_budget_is_used_up_stays_blocked_however_long_it_pauses() {
     let mut world = direct(&budgets(&["scope = \"tenant\"\nper = \"session\"\nmode = \"block\"\ncalls = 3"]));
     world.start("a", 1);

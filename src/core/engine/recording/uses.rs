@@ -3,6 +3,7 @@
 use crate::detect::Brief;
 use crate::engine::effects::{BudgetUse, Effects, SwarmCallKey, TreeFact, TreeUse};
 use crate::engine::{context::Context, session::Session};
+use crate::limits::USED_LATE_MS_MAX;
 use crate::policy::Used;
 use crate::whom::Who;
 
@@ -40,8 +41,12 @@ pub(crate) fn count_uses(context: &Context<'_>, session: &Session, did: Did, out
     for budget in context.policy.budgets.iter() {
         let Some(whom) = who.as_ref().and_then(|who| budget.whom(who)) else { continue };
         let key = SwarmCallKey::Budget { budget: budget.name.clone(), per: budget.per, whom };
-        let window = budget.per.window_of(context.time);
-        out.uses.push(BudgetUse { key, window, used, record_time: context.event.record_time });
+        let record_time = context.event.record_time;
+        // What has no window of the clock has no window to escape, and its length is that of the work.
+        let is_old = budget.per.window_ms() > 0 && record_time.0.saturating_sub(context.time.0) > USED_LATE_MS_MAX;
+        let at = if is_old { record_time } else { context.time };
+        let used = Used { first: at, last: at, ..used };
+        out.uses.push(BudgetUse { key, window: budget.per.window_of(at), used, record_time });
     }
     if tree.is_some() && context.policy.detectors.tree.mode.is_on() {
         note_in_tree(context, session, TreeFact::Used(used), out);
