@@ -197,6 +197,7 @@ impl AnsweredLoop {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::fit::answered::GivenAnswer;
     use crate::fit::places::EventPlace;
 
     /// A loop of a session, held for one by the first and for a false alarm by the second.
@@ -223,6 +224,24 @@ pub(super) mod tests {
         assert_eq!(rulings(1), [Ruling::Loop, Ruling::Contradicted, Ruling::FalseAlarm]);
         assert_eq!(rulings(2), [Ruling::TooFew, Ruling::Contradicted, Ruling::FalseAlarm]);
         assert_eq!(rulings(3)[2], Ruling::TooFew);
+    }
+
+    #[test]
+    fn answers_of_a_topic_are_those_of_one_actor() {
+        let about = answered("s", &[], &[]).about;
+        let given = |actor: &str| GivenAnswer {
+            tenant: String::new(),
+            episode: "e".to_owned(),
+            actor: actor.to_owned(),
+            judged: Judged::FalseAlarm,
+        };
+        let mut all = Answered::default();
+        all.answers.extend(["ann", "bob", "eve"].map(given));
+        all.loops.insert((String::new(), "e".to_owned()), about);
+        assert_eq!(Answers::of(&all).labels(2).len(), 1);
+        all.forget_names();
+        let answers = Answers::of(&all);
+        assert_eq!((answers.labels(1).len(), answers.labels(2).len(), answers.superseded), (1, 0, 2));
     }
 
     #[test]

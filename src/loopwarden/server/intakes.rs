@@ -79,12 +79,13 @@ pub(super) fn start(spec: &DeploymentSpec<'_>, options: &KafkaOptions, mappings:
     Ok(fleet)
 }
 
-/// What the senders of a topic may say: the broker knows who they are. A reset keeps the name it comes with.
+/// What the senders of a topic may say. Only the broker knows who they are: their acts have the name of the topic.
 fn grant(input: &InputConfig) -> Grant {
     let roles = Roles::named(&input.roles());
     let may = |role| roles.meet(Roles::of(&[role]));
     let tenants = input.tenants().map_or(Tenants::ALL, |names| Tenants::only(&names));
-    Grant { tenants, may_report: may(Role::Source), may_act: may(Role::Operator), actor: None }
+    let actor = Some(format!("topic:{}", input.topic).into());
+    Grant { tenants, may_report: may(Role::Source), may_act: may(Role::Operator), actor }
 }
 
 fn settings(config: &Config, input: &InputConfig) -> ForeignSettings {

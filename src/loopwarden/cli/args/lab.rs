@@ -280,6 +280,9 @@ pub struct LearnArgs {
     /// An answer counts where so many different actors agree, and more than contradict them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub quorum: u32,
+    /// Names of actors in a topic count: nobody but loopwarden and operators may write to it. In files they always count
+    #[arg(long, conflicts_with = "files")]
+    pub trust_names: bool,
     /// Of the agents that nobody calls a false alarm, so many in a hundred may get no command any more
     #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub spare: u32,

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use loopwarden_core::detect::{Fact, Weights, decimal};
 use loopwarden_core::policy::Policy;
 use loopwarden_kafka::readers::range::Bound;
-use loopwarden_lab::fit::{Answers, Learned, Terms, learn};
+use loopwarden_lab::fit::{Answers, Learned, Steps, Terms, learn};
 use loopwarden_lab::report::{Section, Table, counted, plain};
 use loopwarden_lab::{known_sessions::KnownSessions, report::compare::Comparison, report::labels::Ending, report::stats::Retain};
 use loopwarden_log::clock;
@@ -32,15 +32,14 @@ pub fn run(args: &LearnArgs, log: &LogArgs) -> Outcome {
     let input = Input::open(&args.files, &extent, args.policy.as_deref(), &args.set, log)?;
     let quorum = args.quorum as usize;
     if args.print {
-        return print::labels(&Answers::of(&super::measured(&input, from_ms)?.1), quorum, args.output);
+        return print::labels(&measured(args, &input, from_ms)?.1, quorum, args.output);
     }
     expect_another_file(args.write.as_deref(), &input.policy_name)?;
     let mut endings: Vec<Ending> = Vec::new();
     for file in &args.outcomes {
         endings.extend(KnownSessions::read(None, Some(file)).map_err(Failure::failed)?.into_rows().1);
     }
-    let (steps, answered) = super::measured(&input, from_ms)?;
-    let answers = Answers::of(&answered);
+    let (steps, answers) = measured(args, &input, from_ms)?;
     print::notes(&answers, quorum).iter().for_each(say);
     let terms = Terms { quorum, spared_percent: u64::from(args.spare) };
     let learned = learn(&input.policy, &steps, answers, terms, &endings);
@@ -65,6 +64,18 @@ pub fn run(args: &LearnArgs, log: &LogArgs) -> Outcome {
         super::write(file, &policy_file(&input, &learned, file)?)?;
     }
     Ok(())
+}
+
+/// The steps of the input and its answers. Whoever writes to a topic writes the names of actors too: no process has asked who they are.
+fn measured(args: &LearnArgs, input: &Input, from_ms: i64) -> Result<(Steps, Answers), Failure> {
+    let (steps, mut answered) = super::measured(input, from_ms)?;
+    if args.files.is_empty() && !args.trust_names {
+        say(
+            "all answers of the topic count as those of one actor; --trust-names where only loopwarden and operators may write to it",
+        );
+        answered.forget_names();
+    }
+    Ok((steps, Answers::of(&answered)))
 }
 
 /// The range of a topic, and the time that events of files begin at.
