@@ -23,8 +23,8 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,8 @@ mod process;
 mod proxy;
 use probes::Probes;
 use process as world;
-use process::{free_port, get, resident_mib};
+use process::watched::{Watched, until};
+use process::{free_port, get, resident_mib, scratch};
 
 /// As a broker has it where nobody set it. Seconds of a fail-over hang on both.
 const BROKER: &str = "transaction.abort.timed.out.transaction.cleanup.interval.ms=10000\ngroup.min.session.timeout.ms=6000\n";
@@ -193,7 +194,7 @@ fn report(name: &str, rounds: &[Round]) {
 
 /// One `loopwarden run`.
 struct Member {
-    child: Option<Child>,
+    process: Option<Watched>,
     name: String,
     dir: PathBuf,
     http: u16,
@@ -202,19 +203,10 @@ struct Member {
 
 impl Member {
     fn start(&mut self) {
-        let log = std::fs::File::options().create(true).append(true).open(self.log()).unwrap();
-        let child = Command::new(&self.program)
-            .args([
-                "run",
-                "--log-format=json",
-                "--log-level=info,loopwarden_lane::thread::rebalance=debug,loopwarden::finding=off",
-                "--config",
-            ])
-            .arg(self.dir.join("loopwarden.toml"))
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn();
-        self.child = Some(child.unwrap());
+        let mut command = Command::new(&self.program);
+        let levels = "--log-level=info,loopwarden_lane::thread::rebalance=debug,loopwarden::finding=off";
+        command.args(["run", "--log-format=json", levels, "--config"]).arg(self.dir.join("loopwarden.toml"));
+        self.process = Some(Watched::start(&self.name, &mut command, &self.log()));
     }
 
     fn log(&self) -> PathBuf {
@@ -236,15 +228,6 @@ impl Member {
     }
 }
 
-impl Drop for Member {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
 struct Fleet {
     bootstrap: String,
     name: String,
@@ -256,7 +239,7 @@ struct Fleet {
 impl Fleet {
     fn start(bootstrap: &str, options: Options) -> Self {
         let name = format!("failover-{}", std::process::id());
-        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&name);
+        let root = scratch("failover");
         let members = (0..options.processes).map(|number| {
             let dir = root.join(format!("lw-{number}"));
             std::fs::create_dir_all(&dir).unwrap();
@@ -270,16 +253,13 @@ impl Fleet {
                 options.sets.iter().filter_map(|set| set.strip_prefix("kafka.")).map(|set| format!("{set}\n")).collect::<String>()
             );
             std::fs::write(dir.join("loopwarden.toml"), text).unwrap();
-            Member { child: None, name: format!("lw-{number}"), dir, http, program: options.program.clone() }
+            Member { process: None, name: format!("lw-{number}"), dir, http, program: options.program.clone() }
         });
         let mut members: Vec<Member> = members.collect();
-        let created = Command::new(env!("CARGO_BIN_EXE_loopwarden"))
-            .args(["topics", "create", "--config"])
-            .arg(members[0].dir.join("loopwarden.toml"))
-            .args(["--partitions", &options.partitions.to_string()])
-            .stdout(Stdio::null())
-            .status();
-        assert!(created.unwrap().success(), "topics create failed");
+        let mut topics = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
+        topics.args(["topics", "create", "--partitions", &options.partitions.to_string(), "--config"]);
+        topics.arg(members[0].dir.join("loopwarden.toml"));
+        Watched::start("loopwarden topics create", &mut topics, &root.join("topics")).finish();
         members.iter_mut().for_each(Member::start);
         let watcher = ClientConfig::new().set("bootstrap.servers", bootstrap).create().unwrap();
         Self { bootstrap: bootstrap.to_owned(), name, options, members, watcher }
@@ -315,20 +295,21 @@ impl Fleet {
 
     /// Waits until every partition runs, each process has some, and nothing is left to read.
     fn settle(&self) {
-        let began = Instant::now();
-        loop {
-            let tasks: Option<Vec<(BTreeSet<u32>, u64)>> = self.members.iter().map(Member::tasks).collect();
-            if let Some(tasks) = tasks {
-                let (count, lag) =
-                    (tasks.iter().map(|(of, _)| of.len()).sum::<usize>(), tasks.iter().map(|(_, lag)| lag).sum::<u64>());
-                // The probes never rest.
-                if count == self.options.partitions as usize && tasks.iter().all(|(of, _)| !of.is_empty()) && lag < 1_000 {
-                    return;
-                }
-            }
-            assert!(began.elapsed() < PATIENCE, "not settled");
-            thread::sleep(Duration::from_millis(500));
-        }
+        until(&self.processes(), "all is settled", PATIENCE, || {
+            thread::sleep(LOOK_EVERY);
+            let tasks: Vec<(BTreeSet<u32>, u64)> = self.members.iter().map(Member::tasks).collect::<Option<_>>()?;
+            let (count, lag) =
+                (tasks.iter().map(|(of, _)| of.len()).sum::<usize>(), tasks.iter().map(|(_, lag)| lag).sum::<u64>());
+            // The probes never rest.
+            let is_settled =
+                count == self.options.partitions as usize && tasks.iter().all(|(of, _)| !of.is_empty()) && lag < 1_000;
+            is_settled.then_some(())
+        });
+    }
+
+    /// Those that run.
+    fn processes(&self) -> Vec<&Watched> {
+        self.members.iter().filter_map(|member| member.process.as_ref()).collect()
     }
 
     fn disk_bytes(&self) -> u64 {
@@ -346,11 +327,8 @@ impl Fleet {
     }
 
     fn await_probes(&self, probes: &Probes) {
-        let began = Instant::now();
-        while probes.seen().len() < self.options.partitions as usize {
-            assert!(began.elapsed() < PATIENCE, "no commands");
-            thread::sleep(LOOK_EVERY);
-        }
+        let all = self.options.partitions as usize;
+        until(&self.processes(), "a command in each partition", PATIENCE, || (probes.seen().len() >= all).then_some(()));
     }
 
     /// Ends a process one way or the other, and waits until each of its partitions has a command again; then until all is as before.
@@ -359,17 +337,13 @@ impl Fleet {
         let (owned, _) = self.members[at].tasks().expect("it answers");
         let logs: Vec<u64> =
             self.members.iter().map(|member| std::fs::metadata(member.log()).map_or(0, |facts| facts.len())).collect();
-        let mut child = self.members[at].child.take().expect("it runs");
+        let process = self.members[at].process.take().expect("it runs");
         let began_ms = clock::now_ms();
         let mut missed_ms = None;
         match ending {
-            Ending::Kill => {
-                child.kill().unwrap();
-                child.wait().unwrap();
-            }
+            Ending::Kill => process.kill(),
             Ending::Restart => {
-                Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-                assert!(child.wait().unwrap().success(), "it ends as it is asked");
+                assert!(process.stop().success(), "it ends as it is asked");
                 missed_ms = Some(clock::now_ms());
                 self.members[at].start();
             }
@@ -396,6 +370,7 @@ impl Fleet {
             if let Some(ends) = ends {
                 break ends;
             }
+            self.processes().iter().for_each(|process| process.assert_runs("the partitions have a warden again"));
             assert!(deadline.elapsed() < Duration::from_secs(180), "partitions {owned:?} have no warden; restored: {restored:?}");
             thread::sleep(LOOK_EVERY);
         };
@@ -412,7 +387,7 @@ impl Fleet {
             ]
         });
         let moved: Vec<[i64; PARTS.len()]> = moved.collect();
-        let rss_mib = self.members.iter().filter_map(|member| member.child.as_ref()).map(|child| resident_mib(child.id())).max();
+        let rss_mib = self.processes().iter().map(|process| resident_mib(process.id())).max();
         let stayed = probes.seen().into_iter().filter(|(partition, _)| !owned.contains(partition));
         let others_ms = stayed.map(|(_, seen)| longest_gap(&seen, began_ms, over_ms)).max().unwrap_or(0);
         println!(

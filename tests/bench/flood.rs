@@ -22,10 +22,10 @@
 )]
 
 use std::io::{Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use std::{collections::BTreeMap, net::TcpStream, path::PathBuf, thread};
+use std::{collections::BTreeMap, net::TcpStream, thread};
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
@@ -39,7 +39,8 @@ mod process;
 #[path = "../kafka/proxy.rs"]
 mod proxy;
 use process as world;
-use process::{free_port, get, resident_mib, stop};
+use process::watched::{Watched, until};
+use process::{free_port, get, is_ready, resident_mib, scratch};
 
 const TOPIC: &str = "agents.tool-events.v1";
 const COMMANDS: &str = "agents.loop-commands.v1";
@@ -93,39 +94,27 @@ fn evil(number: u64) -> (String, String) {
 
 /// The process and a guard. Dropping it ends both.
 struct Fleet {
-    engine: Child,
-    guard: Child,
+    /// Ended first, as fields are dropped in their order.
+    guard: Watched,
+    engine: Watched,
     http: u16,
     port: u16,
 }
 
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        stop(&mut self.guard);
-        stop(&mut self.engine);
-    }
-}
-
 impl Fleet {
     fn start(bootstrap: &str, options: &Options) -> Self {
-        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("flood-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&dir);
-        std::fs::create_dir_all(&dir).unwrap();
+        let dir = scratch("flood");
         let policy = dir.join("policy.toml");
         let limit = format!("[[tenant]]\nnames = [\"evil\"]\nevents_per_minute = {}\n", options.limit);
         std::fs::write(&policy, format!("profile = \"flood\"\nbase = \"default\"\n{limit}")).unwrap();
         let kafka = format!("kafka.bootstrap_servers={bootstrap}");
-        let program = |arguments: &[&str], log: &str| {
-            Command::new(env!("CARGO_BIN_EXE_loopwarden"))
-                .args(arguments)
-                .args(["--set", &kafka])
-                .stdout(Stdio::null())
-                .stderr(std::fs::File::create(dir.join(log)).unwrap())
-                .spawn()
-                .unwrap()
+        let program = |name: &str, arguments: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
+            command.args(arguments).args(["--set", &kafka]);
+            Watched::start(&format!("loopwarden {name}"), &mut command, &dir.join(name))
         };
         let partitions = options.partitions.to_string();
-        assert!(program(&["topics", "create", "--partitions", &partitions], "topics").wait().unwrap().success());
+        program("topics", &["topics", "create", "--partitions", &partitions]).finish();
         let (http, port) = (free_port(), free_port());
         let sets = [
             format!("http.listen=127.0.0.1:{http}"),
@@ -136,16 +125,12 @@ impl Fleet {
         let data = dir.join("data").display().to_string();
         let mut run = vec!["run", "--data-dir", &data];
         run.extend(sets.iter().flat_map(|set| ["--set", set.as_str()]));
-        let engine = program(&run, "run");
-        let guard = program(&["guard", "--state", "kafka", "--listen", &format!("127.0.0.1:{port}")], "guard");
+        let engine = program("run", &run);
+        let guard = program("guard", &["guard", "--state", "kafka", "--listen", &format!("127.0.0.1:{port}")]);
         for port in [http, port] {
-            let since = Instant::now();
-            while !get(port, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200")) {
-                assert!(since.elapsed() < PATIENCE, "nobody is ready on port {port}");
-                thread::sleep(Duration::from_millis(20));
-            }
+            until(&[&engine, &guard], "both are ready", PATIENCE, || is_ready(port));
         }
-        Self { engine, guard, http, port }
+        Self { guard, engine, http, port }
     }
 
     /// What the guard says about one more call of a session: whether it is refused, and how late verdicts are.
@@ -221,15 +206,13 @@ fn main() {
         .unwrap();
     reader.subscribe(&[COMMANDS]).unwrap();
     let mut seen = Seen::default();
-    let since = Instant::now();
-    for number in 0.. {
+    let mut number = 0;
+    until(&[&fleet.engine, &fleet.guard], "a block", PATIENCE, || {
         send(&good, "blocked", &call("blocked", number, "make test").to_string());
+        number += 1;
         seen.read(&reader);
-        if seen.blocked && fleet.ask("blocked").0 {
-            break;
-        }
-        assert!(since.elapsed() < PATIENCE, "it is never blocked");
-    }
+        (seen.blocked && fleet.ask("blocked").0).then_some(())
+    });
     let (is_over, written) = (AtomicBool::new(false), AtomicU64::new(0));
     let began = Instant::now();
     let (mut sent, mut asked, mut allowed, mut lag_ms) = (BTreeMap::new(), 0_u64, 0_u64, 0);
@@ -270,6 +253,7 @@ fn main() {
     let ended = Instant::now();
     good.flush(Duration::from_secs(60)).unwrap();
     while seen.told.len() < sent.len() && ended.elapsed() < PATIENCE {
+        fleet.engine.assert_runs("all commands have come");
         seen.read(&reader);
     }
     let mut late: Vec<f64> =

@@ -2,12 +2,15 @@
 //! broker, under a steady load.
 //!
 //! `cargo bench --bench latency -- [--rates 1000,5000,20000] [--seconds N] [--lanes N] [--partitions N] [--profile NAME] [--linger-ms N]
-//! [--loads even,skewed,alone,flood]`
+//! [--loads even,skewed,alone,flood] [--bare]`
 //!
 //! The load is sessions that get on. Among them, twenty times a second, a session makes the same failing call three times (a nudge of
 //! session scope), and ten times a second ten agents of one swarm make one failing call (a nudge of swarm scope). A delay runs from
 //! handing the last of these events to the producer to reading the command. One JSON line per rate; microseconds of each commit step
 //! come from the process's own `/metrics`.
+//!
+//! With `--bare` the same load goes to a bare transactional loop after each run of the program (`bare.rs`), and the 99th percentile of session
+//! scope is divided by that of the loop: what is above 1 is ours, the rest is the broker's and the machine's.
 //!
 //! Of a `skewed` load one session is half, and one swarm nine tenths, whose calls all fail, so that each is summed up for the swarm: what
 //! the sessions and swarms that loop wait for beside it.
@@ -25,9 +28,8 @@
     reason = "a benchmark reads the clock, prints, and stops when something is missing"
 )]
 
-use std::process::{Child, Command, Stdio};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use std::{collections::BTreeMap, path::PathBuf};
 
 use loopwarden::clock;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -35,14 +37,24 @@ use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedPr
 use rdkafka::{ClientConfig, Message};
 use serde_json::{Value, json};
 
+#[path = "bare.rs"]
+mod bare;
 #[path = "../kafka/broker.rs"]
 mod broker;
 #[path = "process.rs"]
 mod process;
 #[path = "../kafka/proxy.rs"]
 mod proxy;
+#[path = "ratio.rs"]
+mod ratio;
+#[path = "subject.rs"]
+mod subject;
+use bare::Bare;
 use process as world;
-use process::{cpu_seconds, free_port, get, stop};
+use process::watched::until;
+use process::{PATIENCE, cpu_seconds, get, scratch};
+use ratio::{Spread, rounded};
+use subject::{Plan, Subject, commands};
 
 /// Between two sessions that loop, and between two swarms that do.
 const SESSION_EVERY: Duration = Duration::from_millis(50);
@@ -61,14 +73,32 @@ struct Options {
     profile: String,
     /// Of the load's producer. 5, as Kafka's own since 4.0: a batch for each event would be most of the broker's work.
     linger_ms: u64,
+    /// Whether a bare loop runs beside each run.
+    bare: bool,
 }
 
 fn main() {
     let options = options();
     let Some(bootstrap) = broker::bootstrap() else { return };
     let runs = options.rates.iter().flat_map(|rate| options.loads.iter().map(move |load| (*rate, load)));
+    let mut ratios: BTreeMap<(u64, &str), Vec<f64>> = BTreeMap::new();
     for (number, (rate, load)) in runs.enumerate() {
-        measure(bootstrap, number, rate, load, &options);
+        let name = format!("latency-{}-{number}", std::process::id());
+        let ours = measure(bootstrap, &Judge::program(bootstrap, &name, &options), &name, rate, load, &options);
+        if options.bare {
+            let name = format!("{name}-bare");
+            let bare = measure(bootstrap, &Judge::bare(bootstrap, &name, &options), &name, rate, load, &options);
+            println!(
+                "{}",
+                json!({"load": load, "events_per_s": rate, "p99_ms": ours, "bare_p99_ms": bare, "ratio": rounded(ours / bare)})
+            );
+            ratios.entry((rate, load)).or_default().push(ours / bare);
+        }
+    }
+    for ((rate, load), ratios) in ratios {
+        let Spread { least, median, most } = Spread::of(ratios.clone());
+        let ratio = json!({"median": rounded(median), "least": rounded(least), "most": rounded(most), "runs": ratios.len()});
+        println!("{}", json!({"load": load, "events_per_s": rate, "session p99 over that of a bare loop": ratio}));
     }
 }
 
@@ -81,6 +111,7 @@ fn options() -> Options {
         partitions: 4,
         profile: "default".to_owned(),
         linger_ms: 5,
+        bare: false,
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -93,6 +124,7 @@ fn options() -> Options {
             "--partitions" => options.partitions = value().parse().unwrap(),
             "--profile" => options.profile = value(),
             "--linger-ms" => options.linger_ms = value().parse().unwrap(),
+            "--bare" => options.bare = true,
             // Cargo's own word to every benchmark.
             "--bench" => {}
             other => panic!("unknown argument {other}"),
@@ -101,50 +133,46 @@ fn options() -> Options {
     options
 }
 
-/// A process and what it reads and writes. Dropping it ends it.
-struct Subject {
-    child: Child,
-    topic: String,
-    commands: String,
-    http: u16,
+/// In the names of sessions that loop.
+const MARK: &str = "-session-";
+
+/// What makes commands of events: it reads the topic of its name, and writes to the one for commands. Dropping it ends it.
+enum Judge {
+    Program(Subject),
+    Bare(Bare),
 }
 
-impl Drop for Subject {
-    fn drop(&mut self) {
-        stop(&mut self.child);
+impl Judge {
+    fn program(bootstrap: &str, name: &str, options: &Options) -> Self {
+        let (input, dir) = (format!("{name}-events"), scratch("latency"));
+        let Options { profile, lanes, partitions, .. } = options;
+        let plan = Plan { bootstrap, name, input: &input, profile, lanes: *lanes, partitions: *partitions, dir: &dir };
+        Self::Program(Subject::start(&plan))
     }
-}
 
-impl Subject {
-    fn start(bootstrap: &str, name: &str, options: &Options) -> Self {
-        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("latency-{}", std::process::id())).join(name);
-        std::fs::create_dir_all(&dir).unwrap();
-        let http = free_port();
-        let config = dir.join("loopwarden.toml");
-        let text = format!(
-            "mode = \"live\"\npolicy = \"{}\"\ninstance = \"bench\"\nlanes = {}\ndata_dir = \"{}\"\n[http]\nlisten = \"127.0.0.1:{http}\"\n\
-             [kafka]\nbootstrap_servers = \"{bootstrap}\"\ngroup = \"{name}\"\nstart = \"earliest\"\ninput = \"{name}-events\"\n\
-             commands = \"{name}-commands\"\nstate = \"{name}-state\"\ndlq = \"{name}-dlq\"\n",
-            options.profile,
-            options.lanes,
-            dir.join("data").display()
-        );
-        std::fs::write(&config, text).unwrap();
-        let created = Command::new(env!("CARGO_BIN_EXE_loopwarden"))
-            .args(["topics", "create", "--config"])
-            .arg(&config)
-            .args(["--partitions", &options.partitions.to_string()])
-            .stdout(Stdio::null())
-            .status();
-        assert!(created.unwrap().success(), "topics create failed");
-        let child = Command::new(env!("CARGO_BIN_EXE_loopwarden"))
-            .args(["run", "--config"])
-            .arg(&config)
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(dir.join("log")).unwrap())
-            .spawn()
-            .unwrap();
-        Self { child, topic: format!("{name}-events"), commands: format!("{name}-commands"), http }
+    fn bare(bootstrap: &str, name: &str, options: &Options) -> Self {
+        Self::Bare(Bare::start(bootstrap, name, options.partitions, MARK))
+    }
+
+    /// The process, where it is one.
+    fn subject(&self) -> Option<&Subject> {
+        match self {
+            Self::Program(subject) => Some(subject),
+            Self::Bare(_) => None,
+        }
+    }
+
+    /// CPU of the process so far. Seconds.
+    fn cpu_seconds(&self) -> f64 {
+        self.subject().map_or(0.0, |subject| cpu_seconds(subject.process.id()))
+    }
+
+    /// Kinds of subjects whose commands it makes.
+    fn scopes(&self) -> &'static [&'static str] {
+        match self {
+            Self::Program(_) => &["session", "swarm"],
+            Self::Bare(_) => &["session"],
+        }
     }
 }
 
@@ -217,16 +245,17 @@ fn load_event(load: &str, phase: &str, sent: u64, words: &str) -> (String, Strin
     (session, json)
 }
 
-fn measure(bootstrap: &str, number: usize, rate: u64, load: &str, options: &Options) {
-    let subject = Subject::start(bootstrap, &format!("latency-{}-{number}", std::process::id()), options);
+/// Puts the load on it, and prints what its commands took. The 99th percentile of session scope, in milliseconds.
+fn measure(bootstrap: &str, judge: &Judge, name: &str, rate: u64, load: &str, options: &Options) -> f64 {
+    let (topic, commands) = (format!("{name}-events"), commands(name));
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
-        .set("group.id", format!("{}-reader", subject.commands))
+        .set("group.id", format!("{commands}-reader"))
         .set("auto.offset.reset", "earliest")
         .set("isolation.level", "read_committed")
         .create()
         .unwrap();
-    consumer.subscribe(&[&subject.commands]).unwrap();
+    consumer.subscribe(&[&commands]).unwrap();
     let producer: ThreadedProducer<DefaultProducerContext> = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
         .set("partitioner", "murmur2_random")
@@ -235,19 +264,19 @@ fn measure(bootstrap: &str, number: usize, rate: u64, load: &str, options: &Opti
         .create()
         .unwrap();
     let send = |session: &str, json: String| {
-        producer.send(BaseRecord::to(&subject.topic).key(session).payload(&json)).map_err(|(error, _)| error).expect("queued");
+        producer.send(BaseRecord::to(&topic).key(session).payload(&json)).map_err(|(error, _)| error).expect("queued");
     };
 
     // The first command says that the process is up and reads.
     let failed = json!({"error": {"message": "connection refused"}, "outcome": "error"});
-    let up = Instant::now();
-    for attempt in 0.. {
-        send("up", call("up", None, attempt, "http_get", &json!({"url": "http://dead"}), &failed));
-        if consumer.poll(Duration::from_millis(200)).is_some_and(|message| message.is_ok()) {
-            break;
-        }
-        assert!(up.elapsed() < Duration::from_secs(60), "loopwarden does not answer");
-    }
+    let up = format!("up{MARK}0");
+    let processes: Vec<_> = judge.subject().iter().map(|subject| &subject.process).collect();
+    let mut attempt = 0;
+    until(&processes, "the first command", PATIENCE, || {
+        send(&up, call(&up, None, attempt, "http_get", &json!({"url": "http://dead"}), &failed));
+        attempt += 1;
+        consumer.poll(Duration::from_millis(200))?.ok().map(drop)
+    });
 
     let (mut began, mut is_warm) = (Instant::now(), false);
     let (mut sent, mut sessions, mut swarms) = (0_u64, 0_u32, 0_u32);
@@ -262,7 +291,7 @@ fn measure(bootstrap: &str, number: usize, rate: u64, load: &str, options: &Opti
             (began, sent, sessions, swarms) = (Instant::now(), 0, 0, 0);
             probes.clear();
             delays = [vec![], vec![]];
-            (cpu_s, counted) = (cpu_seconds(subject.child.id()), 0);
+            (cpu_s, counted) = (judge.cpu_seconds(), 0);
         }
         let elapsed = began.elapsed();
         let due = elapsed.as_micros() as u64 * rate / if load == "alone" { 10_000_000 } else { 1_000_000 };
@@ -273,7 +302,7 @@ fn measure(bootstrap: &str, number: usize, rate: u64, load: &str, options: &Opti
             (sent, counted) = (sent + 1, counted + 1);
         }
         if elapsed >= SESSION_EVERY * sessions {
-            let session = format!("{phase}-session-{sessions}");
+            let session = format!("{phase}{MARK}{sessions}");
             for attempt in 0..3 {
                 send(&session, call(&session, None, attempt, "http_get", &json!({"url": "http://dead"}), &failed));
             }
@@ -298,19 +327,25 @@ fn measure(bootstrap: &str, number: usize, rate: u64, load: &str, options: &Opti
             }
         }
     }
-    let cpu_us = (cpu_seconds(subject.child.id()) - cpu_s) * 1e6 / f64::from(counted);
-    let steps = commit_steps(&get(subject.http, "/metrics").unwrap_or_default());
-    for (kind, delays) in ["session", "swarm"].into_iter().zip(&mut delays) {
-        delays.sort_unstable();
-        let at = |part: f64| delays.get(((delays.len() as f64 * part) as usize).min(delays.len().saturating_sub(1)));
-        let ms = |part| at(part).map_or(0.0, |delay| (delay.as_secs_f64() * 1e5).round() / 100.0);
+    processes.iter().for_each(|process| process.assert_runs("the load was over"));
+    let cpu_us = (judge.cpu_seconds() - cpu_s) * 1e6 / f64::from(counted);
+    let steps = judge.subject().map(|subject| commit_steps(&get(subject.http, "/metrics").unwrap_or_default()));
+    let ms = |delays: &[Duration], part: f64| {
+        let at = delays.get(((delays.len() as f64 * part) as usize).min(delays.len().saturating_sub(1)));
+        at.map_or(0.0, |delay| rounded(delay.as_secs_f64() * 1e3))
+    };
+    delays.iter_mut().for_each(|delays| delays.sort_unstable());
+    for (kind, delays) in judge.scopes().iter().zip(&delays) {
         println!(
             "{}",
-            json!({"scope": kind, "load": load, "events_per_s": rate, "lanes": options.lanes, "partitions": options.partitions, "profile": options.profile, "linger_ms": options.linger_ms,
-                "commands": delays.len(), "p50_ms": ms(0.5), "p90_ms": ms(0.9), "p99_ms": ms(0.99), "max_ms": ms(1.0),
-                "cpu_us_per_event": (cpu_us * 100.0).round() / 100.0, "commit": steps})
+            json!({"judge": if judge.subject().is_some() { "loopwarden" } else { "bare loop" }, "scope": kind, "load": load, "events_per_s": rate, "lanes": options.lanes, "partitions": options.partitions, "profile": options.profile, "linger_ms": options.linger_ms,
+                "commands": delays.len(), "p50_ms": ms(delays, 0.5), "p90_ms": ms(delays, 0.9), "p99_ms": ms(delays, 0.99),
+                "max_ms": ms(delays, 1.0),
+                "cpu_us_per_event": rounded(cpu_us), "commit": steps})
         );
     }
-    println!("{}", json!({"load": load, "events_per_s": rate, "unanswered": probes.len()}));
+    let unanswered = probes.keys().filter(|name| judge.scopes().iter().any(|scope| name.contains(scope))).count();
+    println!("{}", json!({"load": load, "events_per_s": rate, "unanswered": unanswered}));
     let _ = producer.flush(Duration::from_secs(5));
+    ms(&delays[0], 0.99)
 }

@@ -19,9 +19,9 @@
 )]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
-use std::{collections::BTreeSet, net::TcpStream, path::PathBuf, thread};
+use std::{collections::BTreeSet, net::TcpStream, thread};
 
 use loopwarden::clock;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -36,7 +36,8 @@ mod process;
 #[path = "../kafka/proxy.rs"]
 mod proxy;
 use process as world;
-use process::{free_port, get, resident_mib, stop};
+use process::watched::{Watched, until};
+use process::{free_port, is_ready, resident_mib, scratch};
 
 const TOPIC: &str = "agents.tool-events.v1";
 const COMMANDS: &str = "agents.loop-commands.v1";
@@ -56,7 +57,7 @@ struct Options {
 fn main() {
     let options = options();
     let Some(bootstrap) = broker::bootstrap() else { return };
-    let mut fleet = Fleet::start(bootstrap);
+    let fleet = Fleet::start(bootstrap);
     let sessions: Vec<String> = (0..options.rows).map(|number| format!("row-{number}")).collect();
     fleet.block(&sessions);
     fleet.until_refused(sessions.last().unwrap());
@@ -98,53 +99,33 @@ fn quantiles(mut found: Vec<Duration>) -> Value {
 
 /// The process of a fleet, a guard, and the reader that sees commands when they are committed.
 struct Fleet {
-    engine: Child,
-    guard: Child,
+    /// Ended first, as fields are dropped in their order.
+    guard: Watched,
+    engine: Watched,
     port: u16,
     producer: ThreadedProducer<DefaultProducerContext>,
     reader: BaseConsumer,
 }
 
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        stop(&mut self.guard);
-        stop(&mut self.engine);
-    }
-}
-
-fn program(arguments: &[&str], log: &str) -> Child {
-    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("obey");
-    std::fs::create_dir_all(&dir).unwrap();
-    Command::new(env!("CARGO_BIN_EXE_loopwarden"))
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(std::fs::File::create(dir.join(log)).unwrap())
-        .spawn()
-        .unwrap()
-}
-
-fn until_ready(port: u16) {
-    let since = Instant::now();
-    while !get(port, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200")) {
-        assert!(since.elapsed() < PATIENCE, "nobody is ready on port {port}");
-        thread::yield_now();
-    }
+fn program(name: &str, arguments: &[&str]) -> Watched {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
+    Watched::start(&format!("loopwarden {name}"), command.args(arguments), &scratch("obey").join(name))
 }
 
 impl Fleet {
     fn start(bootstrap: &str) -> Self {
-        let data = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("obey/data");
-        let _ = std::fs::remove_dir_all(&data);
+        let data = scratch("obey").join("data");
         let kafka = format!("kafka.bootstrap_servers={bootstrap}");
-        assert!(program(&["topics", "create", "--partitions", "4", "--set", &kafka], "topics").wait().unwrap().success());
+        program("topics", &["topics", "create", "--partitions", "4", "--set", &kafka]).finish();
         let (http, port) = (free_port(), free_port());
         let (data, listen, guard) =
             (data.display().to_string(), format!("http.listen=127.0.0.1:{http}"), format!("127.0.0.1:{port}"));
         let run = ["run", "--data-dir", &data, "--set", &listen, "--set", "mode=live", "--set", "lanes=1", "--set", &kafka];
-        let engine = program(&run, "run");
-        let guard = program(&["guard", "--state", "kafka", "--listen", &guard, "--set", &kafka], "guard");
-        until_ready(http);
-        until_ready(port);
+        let engine = program("run", &run);
+        let guard = program("guard", &["guard", "--state", "kafka", "--listen", &guard, "--set", &kafka]);
+        for port in [http, port] {
+            until(&[&engine, &guard], "both are ready", PATIENCE, || is_ready(port));
+        }
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", bootstrap);
         let reader: BaseConsumer = config
@@ -158,7 +139,7 @@ impl Fleet {
         reader.subscribe(&[COMMANDS]).unwrap();
         let producer =
             config.set("partitioner", "murmur2_random").set("linger.ms", "1").set("compression.type", "lz4").create().unwrap();
-        Self { engine, guard, port, producer, reader }
+        Self { guard, engine, port, producer, reader }
     }
 
     fn guard_address(&self) -> String {
@@ -181,38 +162,40 @@ impl Fleet {
             sessions.iter().for_each(|session| self.send(session, number));
         }
         let mut open: BTreeSet<&str> = sessions.iter().map(String::as_str).collect();
-        let since = Instant::now();
-        while !open.is_empty() {
-            assert!(since.elapsed() < PATIENCE, "{} sessions were not blocked", open.len());
-            if let Some(blocked) = self.next_block() {
-                open.remove(blocked.as_str());
+        self.until("all sessions are blocked", || {
+            while !open.is_empty() {
+                open.remove(self.next_block()?.as_str());
+            }
+            Some(())
+        });
+    }
+
+    /// Waits for something that the process and the guard bring about.
+    fn until<T>(&self, awaited: &str, look: impl FnMut() -> Option<T>) -> T {
+        until(&[&self.engine, &self.guard], awaited, PATIENCE, look)
+    }
+
+    /// The session of the next block, if one comes at once.
+    fn next_block(&self) -> Option<String> {
+        loop {
+            let message = self.reader.poll(Duration::from_millis(100))?.unwrap();
+            let command: Value = serde_json::from_slice(message.payload().unwrap_or_default()).unwrap();
+            if command["action"] == "block" {
+                return Some(command["session_id"].as_str().unwrap().to_owned());
             }
         }
     }
 
-    /// The session of the next block, if there is one at once.
-    fn next_block(&self) -> Option<String> {
-        let message = self.reader.poll(Duration::from_millis(100))?.unwrap();
-        let command: Value = serde_json::from_slice(message.payload().unwrap_or_default()).unwrap();
-        (command["action"] == "block").then(|| command["session_id"].as_str().unwrap().to_owned())
-    }
-
     fn until_refused(&self, session: &str) {
         let mut asking = Asking::connect(&self.guard_address());
-        let since = Instant::now();
-        while !asking.is_refused(session) {
-            assert!(since.elapsed() < PATIENCE, "the guard does not know the block of {session}");
-        }
+        self.until("the guard refuses a call", || asking.is_refused(session).then_some(()));
     }
 
     /// Lets a session run into a block: how long after a reader saw it its call is refused.
-    fn obeyed(&mut self, session: &str) -> Duration {
+    fn obeyed(&self, session: &str) -> Duration {
         (0..CALLS).for_each(|number| self.send(session, number));
         let mut asking = Asking::connect(&self.guard_address());
-        let since = Instant::now();
-        while self.next_block().is_none_or(|blocked| blocked != session) {
-            assert!(since.elapsed() < PATIENCE, "{session} was not blocked");
-        }
+        self.until("a block of the session", || std::iter::from_fn(|| self.next_block()).find(|blocked| blocked == session));
         let seen = Instant::now();
         while !asking.is_refused(session) {
             assert!(seen.elapsed() < PATIENCE, "{session} may go on");

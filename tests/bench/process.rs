@@ -1,12 +1,17 @@
-//! What the benchmarks of whole processes share: time and memory of a process, its metrics, its end.
+//! What the benchmarks of whole processes share: time and memory of a process, its metrics, its topics.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::{ClientConfig, client::DefaultClientContext};
+
+#[path = "../common/bounded.rs"]
+mod bounded;
+#[path = "../common/watched.rs"]
+pub(crate) mod watched;
 
 /// What the broker's harness asks of its test binary.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,10 +30,16 @@ pub(crate) fn get(port: u16, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// Asks a process to end, and waits.
-pub(crate) fn stop(child: &mut Child) {
-    let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
-    let _ = child.wait();
+/// Whether a process at this port serves.
+pub(crate) fn is_ready(port: u16) -> Option<()> {
+    get(port, "/readyz")?.starts_with("HTTP/1.1 200").then_some(())
+}
+
+/// A directory for what a run of a benchmark leaves. State is refused in a temporary directory of the system: the target must not lie there.
+pub(crate) fn scratch(bench: &str) -> PathBuf {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{bench}-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
 }
 
 /// The sum of two fields of a `stat` file, counted after the name. Seconds; the kernel counts in hundredths.
@@ -54,13 +65,30 @@ pub(crate) fn resident_mib(pid: u32) -> u64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024
 }
 
+fn admin(bootstrap: &str) -> (AdminClient<DefaultClientContext>, tokio::runtime::Runtime) {
+    let admin = ClientConfig::new().set("bootstrap.servers", bootstrap).create().unwrap();
+    (admin, tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap())
+}
+
 /// Makes topics of one copy, as the broker has them by default.
 pub(crate) fn create_topics(bootstrap: &str, topics: &[&str], partitions: i32) {
-    let admin: AdminClient<DefaultClientContext> = ClientConfig::new().set("bootstrap.servers", bootstrap).create().unwrap();
+    let (admin, runtime) = admin(bootstrap);
     let new: Vec<NewTopic<'_>> =
         topics.iter().map(|topic| NewTopic::new(topic, partitions, TopicReplication::Fixed(1))).collect();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for made in runtime.block_on(admin.create_topics(&new, &AdminOptions::new())).unwrap() {
         made.unwrap();
+    }
+}
+
+/// Deletes the topics whose names begin so: what a run has written is gigabytes.
+pub(crate) fn delete_topics(bootstrap: &str, prefix: &str) {
+    let (admin, runtime) = admin(bootstrap);
+    let metadata = admin.inner().fetch_metadata(None, PATIENCE).unwrap();
+    let topics: Vec<&str> = metadata.topics().iter().map(|topic| topic.name()).filter(|name| name.starts_with(prefix)).collect();
+    if topics.is_empty() {
+        return;
+    }
+    for deleted in runtime.block_on(admin.delete_topics(&topics, &AdminOptions::new())).unwrap() {
+        deleted.unwrap();
     }
 }

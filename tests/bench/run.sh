@@ -17,14 +17,14 @@ export KAFKA_BROKER=${KAFKA_BROKER:-jvm}
 # A broker as people run it, with the arguments of Kafka's own scripts.
 export KAFKA_BROKER_JAVA=${KAFKA_BROKER_JAVA:--Xmx1g -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35}
 
-# keep NAME COMMAND…: runs it, keeps what it prints under NAME and the command line beside it.
+# keep NAME COMMAND…: runs it, keeps what it prints under NAME and the command line beside it. What is wrong goes to the terminal.
 keep() {
   local name=$1
   shift
   [ "$chosen" = "  " ] || [[ $chosen == *" ${name%%-*} "* ]] || return 0
   echo "== $name: $*"
   printf '%s\n%s\n' "# $*" "# load before: $(cut -d' ' -f1-3 /proc/loadavg)" >"$out/$name.txt"
-  "$@" 2>/dev/null | tee -a "$out/$name.txt"
+  "$@" | tee -a "$out/$name.txt"
 }
 
 pipeline() { keep "$1" cargo bench --locked --bench pipeline -- "${@:2}"; }
@@ -35,7 +35,7 @@ keep spawn cargo bench --locked -p loopwarden-hook --bench spawn
 keep guard bash tests/bench/guard.sh
 pipeline replay-default --replay --profile default --rounds 3
 pipeline replay-hackeurope --replay --profile hackeurope --rounds 3
-pipeline kafka-hackeurope --events 2400000 --profile hackeurope --rounds 2 --baselines
+pipeline kafka-hackeurope --events 2400000 --profile hackeurope --rounds 2
 pipeline default --events 1200000 --profile default --rounds 2
 for partitions in 4 32 128; do
   pipeline "partitions-$partitions" --events 600000 --partitions "$partitions"
@@ -45,7 +45,7 @@ keep commit cargo bench --locked --bench commit
 keep latency cargo bench --locked --bench latency -- --rates 1000,5000,20000
 # A broker just started compiles itself for a minute or two.
 for partitions in 4 1; do
-  keep "latency-warm-$partitions" cargo bench --locked --bench latency -- --rates 5000,5000,5000,5000,5000 --partitions "$partitions"
+  keep "latency-warm-$partitions" cargo bench --locked --bench latency -- --rates 5000,5000,5000,5000,5000 --partitions "$partitions" --bare
 done
 keep obey cargo bench --locked --bench obey
 keep skew cargo bench --locked --bench latency -- --rates 5000 --loads even,skewed,even,skewed

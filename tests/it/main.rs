@@ -64,4 +64,6 @@ mod upgrade;
 mod vectors;
 #[path = "../common/views.rs"]
 mod views;
+#[path = "../common/watched.rs"]
+mod watched;
 mod world;
