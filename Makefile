@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: agents first-hour demo test check setup fmt lint unit it golden toy kafka browser otel chaos lag spending long-bill upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers vectors openapi clients-python clients-typescript
+.PHONY: agents first-hour demo test check setup fmt lint unit it golden toy kafka browser otel chaos lag spending long-bill upgrade soak soak-embedded mutants doc deny deploy bench bench-guard bench-race install wheel release-check compose containers vectors openapi clients-python clients-typescript
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet --bin loopwarden -- demo
@@ -141,6 +141,10 @@ release-check: ## what can be checked of a release without making one: workflows
 
 bench-guard: ## instruction counts of fixed work against the committed figures
 	bash tests/bench/guard.sh
+
+bench-race: ## the floor, two profiles, Kafka Streams and Flink in turn, five rounds; writes its part of the page on performance; needs Maven and Java 17
+	bash tests/kafka/broker/fetch.sh
+	bash tests/bench/run.sh race
 
 bench: ## every benchmark; what it printed is kept under tests/bench/runs
 	bash tests/kafka/broker/fetch.sh

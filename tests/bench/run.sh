@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every benchmark, one after the other; what they print is kept under tests/bench/runs/<date>-<cores>x-<processor>/ with the command lines.
-# Usage: run.sh [NAME…]   (only these: small forms spawn guard replay kafka default partitions restore commit latency obey skew sessions)
+# Usage: run.sh [NAME…]   (only these: small forms spawn guard replay race kafka default partitions restore commit latency obey skew sessions)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1 | tr -cs 'A-Za-z0-9\n' '-' | sed 's/-*$//' | tr 'A-Z' 'a-z')
@@ -35,6 +35,7 @@ keep spawn cargo bench --locked -p loopwarden-hook --bench spawn
 keep guard bash tests/bench/guard.sh
 pipeline replay-default --replay --profile default --rounds 3
 pipeline replay-hackeurope --replay --profile hackeurope --rounds 3
+keep race cargo bench --locked --bench race -- --rounds 5 --write
 pipeline kafka-hackeurope --events 2400000 --profile hackeurope --rounds 2
 pipeline default --events 1200000 --profile default --rounds 2
 for partitions in 4 32 128; do
