@@ -1,14 +1,13 @@
 //! One plain request to a running process: address, request, answer, each with its bound.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
-use std::{io, io::Read as _, time::Duration};
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::{io, time::Duration};
 
+use loopwarden_log::clock::Deadline;
 use loopwarden_settings::{Config, LocalClients, TokenConfig};
-use loopwarden_token::{Way, client};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use ureq::http::{Method, Request};
-use ureq::{Agent, AsSendBody};
 
 use crate::{exit_code, failure::Failure};
 
@@ -90,7 +89,7 @@ impl RunningProcess {
     /// # Errors
     /// As any connection, or no answer within `wait`.
     pub(crate) fn get(&self, path: &str, wait: Duration, bytes_max: usize) -> io::Result<Answer> {
-        self.ask(Method::GET, path, (), wait, bytes_max)
+        self.ask(&format!("GET {path}"), "", wait, bytes_max)
     }
 
     /// What a path answers.
@@ -137,7 +136,7 @@ impl RunningProcess {
     /// # Errors
     /// As [`RunningProcess::get`].
     pub(crate) fn post(&self, path: &str, json: &str, wait: Duration, bytes_max: usize) -> io::Result<Answer> {
-        self.ask(Method::POST, path, json, wait, bytes_max)
+        self.ask(&format!("POST {path}"), json, wait, bytes_max)
     }
 
     /// Asks for a path to be deleted, and returns the answer likewise.
@@ -145,29 +144,38 @@ impl RunningProcess {
     /// # Errors
     /// As [`RunningProcess::get`].
     pub(crate) fn delete(&self, path: &str, wait: Duration, bytes_max: usize) -> io::Result<Answer> {
-        self.ask(Method::DELETE, path, (), wait, bytes_max)
+        self.ask(&format!("DELETE {path}"), "", wait, bytes_max)
     }
 
-    fn ask(&self, method: Method, path: &str, body: impl AsSendBody, wait: Duration, bytes_max: usize) -> io::Result<Answer> {
-        let url = format!("http://{}{path}", self.address);
-        let config = client(&url, None, &Way::Straight).map_err(io::Error::other)?.timeout_global(Some(wait)).build();
-        let mut request = Request::builder().method(method).uri(url);
-        if let Some(token) = &self.token {
-            request = request.header("authorization", format!("Bearer {token}"));
-        }
-        let sent = request.body(body).map_err(ureq::Error::from).and_then(|request| Agent::from(config).run(request));
-        let response = match sent {
-            Err(ureq::Error::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Answer::default()),
-            Err(ureq::Error::Timeout(_)) => return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
-            sent => sent.map_err(ureq::Error::into_io)?,
+    fn ask(&self, asked: &str, body: &str, wait: Duration, bytes_max: usize) -> io::Result<Answer> {
+        let address = self.address;
+        let deadline = Deadline::after(wait);
+        let left = || match deadline.left() {
+            left if left.is_zero() => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
+            left => Ok(left),
         };
-        let (status, version, mut body) = (response.status(), response.version(), Vec::new());
-        response.into_body().into_reader().take(bytes_max as u64).read_to_end(&mut body)?;
-        Ok(Answer {
-            status: format!("{version:?} {status}"),
-            code: status.as_str().to_owned(),
-            body: String::from_utf8_lossy(&body).into_owned(),
-        })
+        let mut stream = TcpStream::connect_timeout(&address, left()?)?;
+        stream.set_write_timeout(Some(left()?))?;
+        let token = self.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+        let head = format!("{asked} HTTP/1.1\r\nHost: {address}\r\n{token}{length}Connection: close\r\n\r\n");
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(body.as_bytes())?;
+        let mut answer = Vec::new();
+        let mut chunk = [0; 16 * 1024];
+        while answer.len() < bytes_max {
+            stream.set_read_timeout(Some(left()?))?;
+            let read = stream.read(&mut chunk).map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
+                _ => error,
+            })?;
+            if read == 0 {
+                break;
+            }
+            answer.extend(chunk.iter().take(read));
+        }
+        answer.truncate(bytes_max);
+        Ok(Answer::read(&String::from_utf8_lossy(&answer)))
     }
 
     /// Why nobody answers, and what to do.
@@ -177,6 +185,15 @@ impl RunningProcess {
             other => format!("loopwarden run --data-dir ./lw --set http.listen={other}"),
         };
         format!("{error}\n  no loopwarden answers there; start one: {start}\n  one that runs elsewhere: --address HOST:PORT")
+    }
+}
+
+impl Answer {
+    fn read(answer: &str) -> Self {
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+        let status = head.lines().next().unwrap_or_default();
+        let code = status.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)).unwrap_or_default();
+        Self { status: status.to_owned(), code: code.to_owned(), body: body.to_owned() }
     }
 }
 
