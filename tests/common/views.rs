@@ -8,7 +8,7 @@ use loopwarden::event::EventTime;
 use serde_json::{Value, json};
 
 /// A trial that sends half of the agents nothing.
-pub(crate) const TRIAL: &str = "profile = \"ours\"\nbase = \"default\"\n[trial]\nshare = 0.5\nsalt = \"a\"\n";
+pub(crate) const TRIAL: &str = "profile = \"ours\"\nbase = \"default\"\n[trial]\nshare = 0.5\nsalt = \"0123456789abcdef\"\n";
 /// Words of states that [`fleet`] brings about in mode `live`; in mode `shadow` none is nudged or blocked.
 const LIVE: [&str; 7] = ["blocked", "ended", "nudged", "running", "stopped", "would_block", "would_nudge"];
 const SHADOW: [&str; 5] = ["ended", "running", "stopped", "would_block", "would_nudge"];

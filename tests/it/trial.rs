@@ -157,7 +157,7 @@ fn arms(world: &TestWorld) -> BTreeMap<String, Vec<(String, String, String)>> {
 
 #[test]
 fn arms_and_what_becomes_of_their_agents_are_the_same_on_another_process_and_after_a_kill() {
-    let (policy, records) = (policy(&json!({ "share": 0.3, "salt": "a" })), agents());
+    let (policy, records) = (policy(&json!({ "share": 0.3, "salt": "0123456789abcdef" })), agents());
     let start = |name: &str, lanes| {
         let mut world = TestWorld::new(config(7), settings(CommitTrigger::Timed { max_ms: 100, min_ms: 2 }));
         world.policy = Arc::clone(&policy);
@@ -207,7 +207,7 @@ fn arms_and_what_becomes_of_their_agents_are_the_same_on_another_process_and_aft
 /// The commands of a session in the control arm of a trial that ends or changes within its loop: after so many equal calls.
 fn after(calls: i64, next: &Value) -> (Vec<(String, String, String)>, Stats) {
     let mut world = TestWorld::new(config(500), settings(CommitTrigger::Timed { max_ms: 100, min_ms: 2 }));
-    world.policy = policy(&json!({ "share": 1.0 }));
+    world.policy = policy(&json!({ "share": 1.0, "salt": "0123456789abcdef" }));
     world.start("lw", 1);
     let calls_of = |from, to| (from..to).map(|at| call("s", at, "the same")).collect::<Vec<Fed>>();
     feed(&world.broker, &calls_of(0, calls));
@@ -230,6 +230,6 @@ fn a_control_arm_leaves_nothing_behind_when_its_trial_is_over() {
     assert!(commands[first].2.starts_with("[System] ") || !commands[first].2.contains("blocked"), "{commands:?}");
     assert_eq!(stats.trial, TrialSums::default(), "nothing is known of an agent that has left its arm");
     // While the trial stands nothing of it is sent.
-    let (commands, _) = after(8, &json!({ "share": 1.0, "salt": "" }));
+    let (commands, _) = after(8, &json!({ "share": 1.0, "salt": "0123456789abcdef" }));
     assert!(commands.iter().all(|(arm, mode, _)| (arm.as_str(), mode.as_str()) == ("control", "shadow")), "{commands:?}");
 }

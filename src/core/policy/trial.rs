@@ -2,16 +2,20 @@
 //! the difference (page `policies`).
 
 use crate::identity::hash_parts;
-use crate::setting::{NameOrNone, Section, Share, settings};
+use crate::setting::{NameOrNone, Section, Share, Table, settings};
 
 settings! {
     /// Settings of `[trial]`: which sessions are only watched.
     #[derive(PartialEq)]
     pub struct Trial {
         share: f64 = "0.0", Share, "share of the sessions that are judged, and sent nothing: their commands have mode shadow; 0 = no trial";
-        salt: String = r#""""#, NameOrNone, "another text draws other sessions";
+        salt: String = r#""""#, NameOrNone, "16 characters or more that nobody who names sessions can guess; another text draws others";
     }
+    then Trial::checked;
 }
+
+/// Characters of a salt, at least: nobody tries out all that it could be.
+const SALT_CHARS_MIN: usize = 16;
 
 /// What happens to the commands of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +46,19 @@ impl Trial {
         about: "A controlled trial: what commands are worth is the difference between two arms (page `policies`).",
         settings: Self::SETTINGS,
     };
+
+    /// Whoever knew what arms are drawn with would choose a name by which his sessions are only watched.
+    fn checked(self, table: &mut Table<'_>) -> Self {
+        let path = table.path("salt");
+        let is_hard = self.salt.chars().count() >= SALT_CHARS_MIN;
+        table.check.rule(&path, !self.is_on() || is_hard, || {
+            format!(
+                "{path} has less than {SALT_CHARS_MIN} characters, but a trial needs a text that nobody who names sessions can guess, as \
+                 from openssl rand -hex 16"
+            )
+        });
+        self
+    }
 
     /// Whether there is one.
     #[must_use]

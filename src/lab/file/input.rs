@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{fs::File, io, path::PathBuf, sync::Arc};
+use std::{fs::File, io, path::Path, path::PathBuf, sync::Arc};
 
 use loopwarden_log::LogError;
 
@@ -15,6 +15,8 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// What is recognised and not unpacked: read as lines it would be one "no event" after the other.
 const OTHERS: [(&[u8], &str); 3] = [(b"BZh", "bzip2"), (b"\xfd7zXZ\0", "xz"), (b"PK\x03\x04", "zip")];
+/// Names of what is open already.
+const DESCRIPTORS: [&str; 3] = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
 /// First bytes that tell how an input is packed.
 const MAGIC_BYTES: usize = 6;
 
@@ -50,10 +52,8 @@ impl FileInput {
     /// Whether it can be opened, and is packed with what can be unpacked: better said before anything is read.
     pub(super) fn check(&self) -> Result<(), LogError> {
         let Self::Path(path) = self else { return Ok(()) };
-        if self.is_read_once() {
-            return Ok(());
-        }
-        File::open(path).and_then(|mut file| magic(&mut file)).map(drop).map_err(|error| self.unreadable(&error))
+        let look = || if self.is_read_once() { expect_end(path) } else { magic(&mut File::open(path)?).map(drop) };
+        look().map_err(|error| self.unreadable(&error))
     }
 
     pub(super) fn unreadable(&self, cause: &dyn std::fmt::Display) -> LogError {
@@ -63,7 +63,7 @@ impl FileInput {
     /// Opens it; what is read of it, as it lies on disk, is added to `read`.
     pub(super) fn open(&self, read: Arc<AtomicU64>) -> io::Result<Opened> {
         match self {
-            Self::Path(path) => Opened::begin(decoded(Counted { source: File::open(path)?, read })?, self.is_read_once()),
+            Self::Path(path) => Opened::begin(decoded(Counted { source: open_named(path)?, read })?, self.is_read_once()),
             Self::Stdin => Opened::begin(decoded(Counted { source: io::stdin(), read })?, true),
         }
     }
@@ -74,7 +74,7 @@ impl FileInput {
     /// It cannot be opened, or its first bytes not be read.
     pub fn unpacked(&self) -> io::Result<Box<dyn BufRead + Send>> {
         match self {
-            Self::Path(path) => decoded(File::open(path)?),
+            Self::Path(path) => decoded(open_named(path)?),
             Self::Stdin => decoded(io::stdin()),
         }
     }
@@ -86,6 +86,28 @@ impl FileInput {
             Self::Path(_) | Self::Stdin => None,
         }
     }
+}
+
+/// Opens a file that an argument names.
+///
+/// # Errors
+/// It cannot be opened; it is one that nobody may ever come to the end of.
+pub fn open_named(path: &Path) -> io::Result<File> {
+    expect_end(path)?;
+    File::open(path)
+}
+
+/// Refuses what may have no end. Whoever opens a pipe by its name waits for a writer, and many devices go on for ever; a descriptor that a
+/// shell has opened for us is meant, and ends with its writer.
+fn expect_end(path: &Path) -> io::Result<()> {
+    let about = std::fs::metadata(path)?;
+    let is_descriptor = DESCRIPTORS.iter().any(|descriptors| path.starts_with(descriptors));
+    if about.is_file() || about.is_dir() || is_descriptor {
+        return Ok(());
+    }
+    Err(io::Error::other(
+        "it is a named pipe, a socket or a device, and may have no end; give its contents on standard input, as -",
+    ))
 }
 
 /// An open input and its first bytes, plain.

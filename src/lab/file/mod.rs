@@ -33,7 +33,7 @@ mod topic;
 use std::{collections::BTreeMap, sync::Arc, sync::atomic::AtomicU64, sync::mpsc::RecvTimeoutError, time::Duration};
 
 pub(crate) use chunk::{Chunk, Given, Placing};
-pub use input::FileInput;
+pub use input::{FileInput, open_named};
 pub use log::{Collected, Published, RecordedLog};
 pub(crate) use log::{Fed, InputState, Stepped, SumRecord};
 pub(crate) use logs::session_name;

@@ -1,9 +1,10 @@
 //! `test`: policy cases, and a readable difference for each that fails.
 
-use std::{fmt::Write as _, fs::File, io::Read as _, path::Path};
+use std::{fmt::Write as _, io::Read as _, path::Path};
 
 use loopwarden_lab::cases;
 use loopwarden_lab::cases::{Case, Mismatch};
+use loopwarden_lab::file::open_named;
 use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
@@ -52,7 +53,7 @@ pub fn run(args: &TestArgs) -> Outcome {
 fn read(file: &Path) -> Result<Vec<Case>, Failure> {
     let fail = |cause: String| Failure::coded("E0602", format!("cannot read {}: {cause}", file.display()));
     let mut text = String::new();
-    let opened = File::open(file).map_err(|error| fail(error.to_string()))?;
+    let opened = open_named(file).map_err(|error| fail(error.to_string()))?;
     opened.take(CASE_FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
     if text.len() as u64 > CASE_FILE_BYTES_MAX {
         return Err(fail(format!("larger than {CASE_FILE_BYTES_MAX} bytes")));

@@ -31,7 +31,7 @@ settings! {
         lanes: u32 = "0", within(0, i64::from(LANES_MAX)),
             "threads that consume and decide, at most 256; 0 = one per core; with Kafka one more adds up swarms";
         data_dir: Option<PathBuf> = r#""/var/lib/loopwarden""#, Maybe(FilePath),
-            "state on local disk; no default; an absolute path below /tmp is refused: cleaners delete files there";
+            "state on local disk; no default; below /tmp only for who works there or has the file there: cleaners delete files";
         log: LogConfig, Sub(LogConfig::SETTINGS, LogConfig::read), "Log lines.";
         http: HttpConfig, Sub(HttpConfig::SETTINGS, HttpConfig::read), "The listener.";
         token: Vec<TokenConfig>, Tables(TokenConfig::SETTINGS, TokenConfig::read),

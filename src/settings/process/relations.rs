@@ -1,6 +1,6 @@
 //! What settings demand of one another, and what a single one cannot know by itself.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, path::Path, path::PathBuf};
 
 use loopwarden_core::setting::{self, Check, SharedSettings};
 
@@ -62,18 +62,24 @@ pub(crate) fn commit(reader: &mut Reader<'_>) {
     }
 }
 
-/// A path relative to the user or to the file lies where they are, also in a scratch directory; whoever writes a temporary directory
-/// out forgot that state must outlive a reboot.
+/// State must outlive a reboot: a temporary directory is no place for it. Who works in a scratch directory, or keeps the configuration file in
+/// one, may have it below that. Places are compared, however they are written.
 pub(crate) fn data_dir(reader: &mut Reader<'_>, base: &BasePaths<'_>) {
     let Some(Value::Text(written)) = reader.tree.get("data_dir").map(|node| &node.value) else { return };
-    let path = Path::new(written);
-    let is_temporary = |path: &Path| TEMPORARY.iter().copied().chain(base.temporary).any(|directory| path.starts_with(directory));
-    let is_beside_the_file = base.file.is_some_and(|directory| path.starts_with(directory));
-    let resolved = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if path.is_absolute() && !is_beside_the_file && (is_temporary(path) || is_temporary(&resolved)) {
+    let state = place(Path::new(written));
+    let is_below = |directory: &Path| state.starts_with(place(directory));
+    let is_temporary = TEMPORARY.iter().copied().chain(base.temporary).any(|directory| is_below(Path::new(directory)));
+    if is_temporary && ![base.file, Some(Path::new("."))].into_iter().flatten().any(is_below) {
         let message = format!("data_dir is {written:?}, but must not be a temporary directory: cleaners delete state there");
         reader.bad("data_dir", message);
     }
+}
+
+/// Where a path leads to, without links, as far as there is anything.
+fn place(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let real = path.ancestors().find_map(|there| Some(there.canonicalize().ok()?.join(path.strip_prefix(there).ok()?)));
+    real.unwrap_or(path)
 }
 
 /// Checks the settings of Kafka.

@@ -413,7 +413,16 @@ fn an_agent_that_fell_silent_in_its_loop_counts_in_a_replay_wherever_the_log_goe
 #[test]
 fn a_trial_shows_what_commands_are_worth_and_equal_arms_show_nothing() {
     let scratch = Scratch::new("trial");
-    let policy = ["--policy", RULES, "--set", "only=[\"exact_repeat\"]", "--set", "trial.share=0.3", "--set", "trial.salt=\"a\""];
+    let policy = [
+        "--policy",
+        RULES,
+        "--set",
+        "only=[\"exact_repeat\"]",
+        "--set",
+        "trial.share=0.3",
+        "--set",
+        "trial.salt=\"0123456789abcdef\"",
+    ];
     let replay = |name: &str, text: &str, more: &[&str]| {
         json(&[&["replay", &scratch.write(name, text)][..], &policy, more].concat(), exit_code::DONE)
     };

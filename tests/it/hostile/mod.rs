@@ -7,5 +7,6 @@ mod damage;
 mod edges;
 mod guard;
 mod lanes;
+mod named;
 mod neighbours;
 mod nonsense;

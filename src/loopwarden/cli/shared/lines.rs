@@ -1,7 +1,9 @@
 //! Records of a file, one a line, each bounded.
 
 use std::io::{BufRead, BufReader, Read as _};
-use std::{fs::File, io, path::Path};
+use std::{io, path::Path};
+
+use loopwarden_lab::file::open_named;
 
 use crate::{exit_code, failure::Failure};
 
@@ -19,7 +21,7 @@ pub(crate) fn lines(path: &Path, bytes_max: usize) -> Result<impl Iterator<Item 
     let mut reader: Box<dyn BufRead> = if path == Path::new("-") {
         Box::new(BufReader::new(io::stdin()))
     } else {
-        Box::new(BufReader::new(File::open(path).map_err(|error| unreadable(path, &error))?))
+        Box::new(BufReader::new(open_named(path).map_err(|error| unreadable(path, &error))?))
     };
     let mut next = move || -> io::Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
