@@ -9,6 +9,7 @@ mod place;
 mod post;
 pub mod table;
 
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{io, sync::mpsc::sync_channel, time::Duration};
 
@@ -34,12 +35,17 @@ pub fn wait() -> Duration {
     ms.map_or(TOTAL_WAIT, |ms| Duration::from_millis(ms.min(TOTAL_WAIT_MAX_MS)))
 }
 
-/// Whether somebody listens there who is known: this user, root, or the user of [`GuardEndpoint::uid`].
+/// Connects to an address; on this host to nobody but who is known: this user, root, or the user of [`GuardEndpoint::uid`]. Only Linux says
+/// who listens at an address.
 ///
 /// # Errors
 /// Nobody listens, or a stranger ([`is_stranger`]).
-pub fn look(place: &GuardEndpoint) -> io::Result<()> {
-    post::connect(place).map(drop)
+pub fn connect(server: SocketAddr, wait: Duration) -> io::Result<TcpStream> {
+    if cfg!(target_os = "linux") {
+        peer::Trusted::new(GuardEndpoint::find().uid).address(server, wait)
+    } else {
+        TcpStream::connect_timeout(&server, wait)
+    }
 }
 
 /// Posts a JSON text that is made or read meanwhile, and returns the answer. Never takes longer than `wait`.

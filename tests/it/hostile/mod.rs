@@ -10,3 +10,4 @@ mod lanes;
 mod named;
 mod neighbours;
 mod nonsense;
+mod stranger;

@@ -30,17 +30,11 @@ enum Found {
 }
 
 impl Answering {
-    /// Looks, and asks nobody but who is known.
+    /// Asks who answers there.
     pub(crate) fn at(address: SocketAddr) -> Self {
-        let place = loopwarden_ask::GuardEndpoint { address: address.to_string(), ..loopwarden_ask::GuardEndpoint::find() };
-        let stranger = loopwarden_ask::look(&place).err().filter(loopwarden_ask::is_stranger);
         let process = RunningProcess { address, token: None };
         let asked = |path| process.get(path, ASK_WAIT, ANSWER_BYTES_MAX);
-        let answer = match stranger {
-            Some(stranger) => Err(stranger),
-            None => asked("/readyz"),
-        };
-        let found = match answer {
+        let found = match asked("/readyz") {
             Ok(answer) if answer.code == "200" => Found::Ready(asked("/version").ok().and_then(|version| mode(&version.body))),
             Ok(answer) => Found::NotReady(answer.status.chars().filter(|letter| !letter.is_control()).collect()),
             Err(error) => Found::Nobody(error.to_string()),

@@ -1,9 +1,10 @@
-//! One plain request to a running process: address, request, answer, each with its bound.
+//! One plain request to a running process: address, a look at who listens there, request, answer, each with its bound.
 
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::{io, time::Duration};
 
+use loopwarden_ask::is_stranger;
 use loopwarden_log::clock::Deadline;
 use loopwarden_settings::{Config, LocalClients, TokenConfig};
 use serde::de::DeserializeOwned;
@@ -105,10 +106,14 @@ impl RunningProcess {
     /// # Errors
     /// There is none in time.
     pub(crate) fn heard(&self, path: &str, wait: Duration, bytes_max: usize) -> Result<Answer, Unanswered> {
-        let away = |why: &str| Unanswered::Away(format!("http://{}{path}: {why}", self.address));
-        let answer = self.get(path, wait, bytes_max).map_err(|error| away(&self.nobody(&error)))?;
+        let at = |why: &str| format!("http://{}{path}: {why}", self.address);
+        let answer = self.get(path, wait, bytes_max).map_err(|error| {
+            let why = at(&self.nobody(&error));
+            if is_stranger(&error) { Unanswered::Refused(why) } else { Unanswered::Away(why) }
+        })?;
         // A process that ends while somebody waits says nothing more.
-        if answer.code.is_empty() { Err(away("the connection ended without an answer")) } else { Ok(answer) }
+        let ended = || Unanswered::Away(at("the connection ended without an answer"));
+        if answer.code.is_empty() { Err(ended()) } else { Ok(answer) }
     }
 
     /// Reads an answer to a path.
@@ -147,6 +152,7 @@ impl RunningProcess {
         self.ask(&format!("DELETE {path}"), "", wait, bytes_max)
     }
 
+    /// Nothing leaves, the token neither, before it is known who listens.
     fn ask(&self, asked: &str, body: &str, wait: Duration, bytes_max: usize) -> io::Result<Answer> {
         let address = self.address;
         let deadline = Deadline::after(wait);
@@ -154,7 +160,7 @@ impl RunningProcess {
             left if left.is_zero() => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
             left => Ok(left),
         };
-        let mut stream = TcpStream::connect_timeout(&address, left()?)?;
+        let mut stream = loopwarden_ask::connect(address, left()?)?;
         stream.set_write_timeout(Some(left()?))?;
         let token = self.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
         let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
@@ -180,6 +186,9 @@ impl RunningProcess {
 
     /// Why nobody answers, and what to do.
     pub(crate) fn nobody(&self, error: &io::Error) -> String {
+        if is_stranger(error) {
+            return error.to_string();
+        }
         let start = match self.address.to_string().as_str() {
             "127.0.0.1:9464" => "loopwarden run --data-dir ./lw".to_owned(),
             other => format!("loopwarden run --data-dir ./lw --set http.listen={other}"),
