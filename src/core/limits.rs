@@ -51,8 +51,10 @@ pub const STOP_REMEMBERED_MS: i64 = 86_400_000;
 pub const ALLOWED_MS_MAX: i64 = 30 * 86_400_000;
 /// Loops of one session that answers let be; the oldest leaves.
 pub const EXEMPTIONS_MAX: usize = 16;
-/// Stops of sessions, agents and swarms that one task remembers of a tenant; of a further one nothing is taken.
+/// Stops of sessions, agents, trees and swarms of a tenant that are in force in one task; a further one is refused.
 pub const STOPS_MAX: usize = 1_024;
+/// Such stops that one task remembers, those that are over among them: of these the one that means least is forgotten then.
+pub const STOPS_KEPT_MAX: usize = 2 * STOPS_MAX;
 /// Ids of events that are no call, remembered per session to drop redeliveries.
 pub const RECENT_IDS_MAX: usize = 64;
 /// Tokens of a step's signature: of more, the smallest hashes stay (a bottom-k sketch).

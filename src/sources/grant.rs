@@ -85,7 +85,7 @@ impl Grant {
     }
 
     /// Whether an event is his to send. What is to be written instead of it, where that is not the event itself: one that names no
-    /// tenant gets the only one of its sender, an act the name of whoever sent it.
+    /// tenant gets the only one of its sender, an act the name of whoever sent it, and a stop or release how far he reaches.
     ///
     /// # Errors
     /// [`Reason::NotPermitted`] at its kind, [`Reason::ForeignTenant`] at its tenant; what the event is with what it gets.
@@ -105,22 +105,26 @@ impl Grant {
             (named, _) if self.tenants.have(named.as_deref().unwrap_or_default()) => None,
             _ => return Err(Rejected::at(Reason::ForeignTenant, "tenant")),
         };
-        if tenant.is_none() && actor.is_none() {
+        let is_narrow = event.kind.stop_scope().is_some() && !self.tenants.are_all();
+        if tenant.is_none() && actor.is_none() && !is_narrow {
             return Ok(None);
         }
-        let written = with(json, tenant, actor.map(AsRef::as_ref)).ok_or(Rejected::whole(Reason::NotJson))?;
+        let written = with(json, tenant, is_narrow, actor.map(AsRef::as_ref)).ok_or(Rejected::whole(Reason::NotJson))?;
         // As the engine will: nothing else may reach the log.
         decode(Some(&written), meta)?;
         Ok(Some(written))
     }
 }
 
-/// An event with a tenant, and with the name of whoever acts. Other values stay as they were written: a number may have more digits than
+/// An event with a tenant, a reach, and the name of whoever acts. Other values stay as they were written: a number may have more digits than
 /// any type. `None` where it is no object of JSON, which decoded events are.
-fn with(json: &[u8], tenant: Option<&str>, actor: Option<&str>) -> Option<Vec<u8>> {
+fn with(json: &[u8], tenant: Option<&str>, is_narrow: bool, actor: Option<&str>) -> Option<Vec<u8>> {
     let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(json).ok()?;
     if let Some(tenant) = tenant {
         fields.insert("tenant".to_owned(), to_raw_value(tenant).ok()?);
+    }
+    if is_narrow {
+        fields.insert("reach".to_owned(), to_raw_value("tenant").ok()?);
     }
     if let Some(actor) = actor {
         let given: Option<&RawValue> = fields.get("labels").map(AsRef::as_ref);
@@ -210,7 +214,11 @@ mod tests {
             assert_eq!(all, Err("foreign_tenant at /scope".to_owned()), "{names:?}");
         }
         let session = stop("").replace(r#""all""#, r#""session","session_id":"s""#);
-        assert_eq!(admitted(&operator(Tenants::only(&["acme".to_owned()])), &session).unwrap().unwrap()["tenant"], "acme");
+        let narrow = admitted(&operator(Tenants::only(&["acme".to_owned()])), &session).unwrap().unwrap();
+        assert_eq!((&narrow["tenant"], &narrow["reach"]), (&value!("acme"), &value!("tenant")));
+        let claimed = session.replace(r#""reason""#, r#""tenant":"acme","reach":"all","reason""#);
+        let unnamed = Grant { actor: None, ..operator(Tenants::only(&["acme".to_owned()])) };
+        assert_eq!(admitted(&unnamed, &claimed).unwrap().unwrap()["reach"], "tenant", "whatever it claims");
         assert!(is_act(&stop("")) && is_act(r#"{"kind":"rel\u0065ase"}"#) && !is_act(&call("")));
     }
 

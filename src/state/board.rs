@@ -5,12 +5,16 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 use loopwarden_core::engine::{
     Action, Advice, Board, CommandId, IdentityRecipe, OperatorStop, PlacedBy, Placement, SEPARATOR, Scope, Verdict,
 };
+use loopwarden_core::event::{EventTime, Reach};
 use loopwarden_core::identity::{CallRules, Hash64, Hash128};
-use loopwarden_core::{event::EventTime, policy::Detector};
+use loopwarden_core::policy::Detector;
 use serde::{Deserialize, Serialize};
 
 use crate::{StoreError, names::Names};
 
+/// Bits of a stop.
+const FAILS_CLOSED: u8 = 1;
+const OF_TENANT: u8 = 2;
 /// [`SEPARATOR`] as a text, before each of several names.
 const SEPARATOR_TEXT: &str = "\u{1f}";
 
@@ -146,7 +150,12 @@ enum StoredPlacement<'a> {
 #[derive(Serialize, Deserialize)]
 enum StoredPlacer<'a> {
     Detector(u8),
-    Operator { actor: Cow<'a, str>, reason: Cow<'a, str>, fails_closed: bool },
+    /// The last one is made of bits, the lower one of which was a truth value.
+    Operator {
+        actor: Cow<'a, str>,
+        reason: Cow<'a, str>,
+        flags: u8,
+    },
 }
 
 impl<'a> StoredPlacer<'a> {
@@ -156,7 +165,7 @@ impl<'a> StoredPlacer<'a> {
             PlacedBy::Operator(stop) => Self::Operator {
                 actor: Cow::Borrowed(&stop.actor),
                 reason: Cow::Borrowed(&stop.reason),
-                fails_closed: stop.fails_closed,
+                flags: u8::from(stop.fails_closed) * FAILS_CLOSED + u8::from(stop.reach == Reach::Tenant) * OF_TENANT,
             },
         }
     }
@@ -164,9 +173,11 @@ impl<'a> StoredPlacer<'a> {
     fn into_placer(self) -> Result<PlacedBy, StoreError> {
         Ok(match self {
             Self::Detector(number) => PlacedBy::Detector(detector(number)?),
-            Self::Operator { actor, reason, fails_closed } => {
-                let (actor, reason) = (actor.into_owned(), reason.into_owned());
-                PlacedBy::Operator(Box::new(OperatorStop { actor, reason, fails_closed }))
+            Self::Operator { flags, .. } if flags > FAILS_CLOSED + OF_TENANT => return Err(corrupt("unknown stop")),
+            Self::Operator { actor, reason, flags } => {
+                let (actor, reason, fails_closed) = (actor.into_owned(), reason.into_owned(), flags & FAILS_CLOSED != 0);
+                let reach = if flags & OF_TENANT == 0 { Reach::All } else { Reach::Tenant };
+                PlacedBy::Operator(Box::new(OperatorStop { actor, reason, fails_closed, reach }))
             }
         })
     }

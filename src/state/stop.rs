@@ -39,6 +39,7 @@ impl Stored for StopState {
 #[cfg(test)]
 mod tests {
     use loopwarden_core::engine::{Action, Advice, Board, CommandId, OperatorStop, PlacedBy, Placement, Scope, Verdict};
+    use loopwarden_core::event::Reach;
     use loopwarden_core::identity::Hash64;
     use loopwarden_core::whom::{Kind, Whom};
 
@@ -46,7 +47,8 @@ mod tests {
 
     #[test]
     fn its_bytes_and_its_key_read_back() {
-        let stop = OperatorStop { actor: "alice".to_owned(), reason: "runaway".to_owned(), fails_closed: true };
+        let (actor, reason) = ("alice".to_owned(), "runaway".to_owned());
+        let stop = OperatorStop { actor, reason, fails_closed: true, reach: Reach::Tenant };
         let verdict = Verdict {
             command_id: CommandId([1; 16]),
             action: Action::Block,
@@ -69,7 +71,7 @@ mod tests {
             &[1; 16],
             b"\x01\x00\x00\x00\x04",
             &[2; 16],
-            b"\x01\x05alice\x07runaway\x01\x04stop\x00\x01\x04\x0e\x12",
+            b"\x01\x05alice\x07runaway\x03\x04stop\x00\x01\x04\x0e\x12",
             &[2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2],
             &[14, 198, 1],
         ];

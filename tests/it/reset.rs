@@ -1,5 +1,5 @@
-//! A `reset` with scope `session`: the same agents whatever the cuts are, and no more of them at a time than a commit takes. An act without
-//! a key: it is judged where its release will be, or not at all.
+//! A `reset` with scope `session`: the same agents whatever the cuts are, and no more of them at a time than a commit takes. An act that
+//! has not its own key, or lies elsewhere: it is not judged at all.
 
 use loopwarden::event::partition_of;
 use loopwarden::limits::RESET_AGENTS_MAX;
@@ -102,34 +102,39 @@ fn agents_that_are_forgotten_but_not_written_take_no_place_among_those_a_reset_r
 }
 
 #[test]
-fn a_stop_without_a_key_is_judged_where_its_release_is_looked_for_or_is_a_dead_letter() {
+fn an_act_counts_with_its_own_key_where_that_leads_to_and_is_a_dead_letter_with_any_other() {
     let partitions = Some(Partitions { session: PARTITIONS, swarm: 0 });
     let mut world = TestWorld::new(config(20), LaneSettings { partitions, ..settings(TIMED) });
-    let act = |id: &str, kind: &str| {
+    let until = |hours: i64| START_MS + 3_600_000 * hours;
+    let act = |id: &str, kind: &str, until: i64| {
         format!(
-            r#"{{"id":"{id}","kind":"{kind}","scope":"session","session_id":"s","reason":"r","until":{},"time":{START_MS}}}"#,
-            START_MS + 3_600_000
+            r#"{{"id":"{id}","kind":"{kind}","scope":"session","session_id":"s","reason":"r","until":{until},"time":{START_MS}}}"#
         )
     };
     let own = partition_of(b"s", PARTITIONS);
+    let append = |partition: u32, key: Option<&[u8]>, act: String| {
+        world.broker.append(session_task(partition), key, Some(act.as_bytes()), START_MS);
+    };
+    append(own, Some(b"s"), act("long", "stop", until(2)));
+    // A producer without keys, one with the key of others, and one whose partitioner is another: they neither stop, shorten nor release.
     for partition in 0..PARTITIONS {
-        let stop = act(&format!("stop-{partition}"), "stop");
-        world.broker.append(session_task(partition), None, Some(stop.as_bytes()), START_MS);
+        append(partition, None, act(&format!("keyless-{partition}"), "stop", until(1)));
+        append(partition, Some(b"t"), act(&format!("other-{partition}"), "release", until(1)));
+        if partition != own {
+            append(partition, Some(b"s"), act(&format!("elsewhere-{partition}"), "stop", until(1)));
+        }
     }
-    world.broker.append(session_task(own), Some(b"s"), Some(act("release", "release").as_bytes()), START_MS + 1);
+    append(own, Some(b"s"), act("release", "release", until(1)));
     world.start("lw", 1);
     assert!(world.settle(), "{:?}", world.exits);
     let letters = world.broker.committed(MemoryTopic::DeadLetters);
-    assert_eq!(letters.len(), PARTITIONS as usize - 1);
-    for letter in &letters {
-        let of = |name| header(letter, name).unwrap();
-        assert_eq!([of("dlq.reason"), of("dlq.field")], ["bad_value", "/session_id"]);
-        assert_ne!(of("dlq.partition"), own.to_string());
-    }
+    assert_eq!(letters.len(), 3 * PARTITIONS as usize - 1);
+    assert!(letters.iter().all(|letter| header(letter, "dlq.reason").unwrap() == "wrong_key"));
     let commands = world.broker.committed(MemoryTopic::Commands);
-    let codes: Vec<serde_json::Value> = commands
-        .iter()
-        .map(|command| serde_json::from_slice::<serde_json::Value>(command.value.as_deref().unwrap()).unwrap()["action"].clone())
-        .collect();
-    assert_eq!(codes, ["block", "unblock"], "the release has found its stop");
+    let told = commands.iter().map(|command| {
+        let command: serde_json::Value = serde_json::from_slice(command.value.as_deref().unwrap()).unwrap();
+        (command["action"].as_str().unwrap().to_owned(), command["trigger"]["event_id"].as_str().unwrap().to_owned())
+    });
+    let expected = [("block", "long"), ("unblock", "release")].map(|(action, id)| (action.to_owned(), id.to_owned()));
+    assert_eq!(told.collect::<Vec<_>>(), expected, "the release has found its stop, and nothing else did anything");
 }

@@ -83,7 +83,7 @@ pub use input::{Input, SourcePosition};
 pub use marks::Mark;
 pub use publishing::board::{Board, OperatorStop, PlacedBy, Verdict, Verdicts};
 pub use session::{Head, PendingNudge, Session};
-pub use stop::{StopEffects, StopState};
+pub use stop::{RELEASED, StopEffects, StopState};
 pub use subject::{BY_STOP, SEPARATOR, SubjectKey, joined};
 pub use swarm::{
     Contribution, Pane, Panes, Period, SeenBrief, Spawned, SpawnedWindow, SwarmCounter, SwarmEngine, SwarmEntry, SwarmInput,

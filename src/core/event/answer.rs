@@ -17,6 +17,18 @@ pub enum Judged {
     Allowed(EventTime),
 }
 
+impl Judged {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Right => "right",
+            Self::FalseAlarm => "false_alarm",
+            Self::Allowed(_) => "allow",
+        }
+    }
+}
+
 /// A person's answer to the commands of one episode.
 #[derive(Debug, Clone)]
 pub struct Answer<'a> {

@@ -264,6 +264,7 @@ pub fn allowed(rejected: &Rejected) -> Option<String> {
         }
         (Reason::MissingField, "/scope") => Kind::stopped().map(Kind::as_str).collect(),
         (Reason::BadValue, "/fail") => vec!["open", "closed"],
+        (Reason::BadValue, "/reach") => vec!["tenant", "all"],
         (Reason::BadValue, "/until") => {
             return Some("a time of RFC 3339, at most seven days ahead; of an answer thirty".to_owned());
         }

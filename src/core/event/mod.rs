@@ -30,7 +30,7 @@ pub use partition::{murmur2, partition_of};
 pub use record::{Header, NextOffset, Record, RecordMeta, RecordOffset, TopicPartition};
 pub use rejected::{Reason, Rejected};
 pub use sound::fields_while;
-pub use stop::{ACTOR, Release, Stop};
+pub use stop::{ACTOR, Reach, Release, Stop};
 pub use task::{Stage, TaskId};
 pub use time::EventTime;
 pub use wire::SCHEMA_VERSION;

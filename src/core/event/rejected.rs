@@ -39,11 +39,17 @@ pub enum Reason {
     NotPermitted,
     /// Its sender may not speak for its tenant.
     ForeignTenant,
+    /// An operator of more tenants has stopped these for longer, or releases them.
+    WiderStop,
+    /// Its tenant has as many stops in force as one task takes.
+    TooManyStops,
+    /// An act whose record has no key, the key of others, or lies where that key does not lead to.
+    WrongKey,
 }
 
 impl Reason {
     /// Every reason, in the order of the wire's list.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::NullValue,
         Self::TooLarge,
         Self::NotUtf8,
@@ -62,6 +68,9 @@ impl Reason {
         Self::TenantLimit,
         Self::NotPermitted,
         Self::ForeignTenant,
+        Self::WiderStop,
+        Self::TooManyStops,
+        Self::WrongKey,
     ];
 
     /// Whether the form is wrong that a producer's program gives all of its records. No text, argument or result of an agent brings that
@@ -86,7 +95,10 @@ impl Reason {
             | Self::Crash
             | Self::TenantLimit
             | Self::NotPermitted
-            | Self::ForeignTenant => false,
+            | Self::ForeignTenant
+            | Self::WiderStop
+            | Self::TooManyStops
+            | Self::WrongKey => false,
         }
     }
 
@@ -112,6 +124,9 @@ impl Reason {
             Self::TenantLimit => "tenant_limit",
             Self::NotPermitted => "not_permitted",
             Self::ForeignTenant => "foreign_tenant",
+            Self::WiderStop => "wider_stop",
+            Self::TooManyStops => "too_many_stops",
+            Self::WrongKey => "wrong_key",
         }
     }
 }

@@ -10,6 +10,16 @@ use crate::whom::{ALL_KEY, Kind};
 /// Label of an event that names who acts; commands carry it.
 pub const ACTOR: &str = "actor";
 
+/// How far the word of whoever acts reaches. In order: a wider one ends what a narrower one has placed, and never the other way around.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Reach {
+    /// An operator of single tenants; `tenant` on the wire.
+    Tenant,
+    /// An operator of all tenants, and whoever writes where nobody is told apart.
+    #[default]
+    All,
+}
+
 /// Agents are stopped from now on, until a time.
 #[derive(Debug, Clone)]
 pub struct Stop<'a> {
@@ -21,6 +31,8 @@ pub struct Stop<'a> {
     pub reason: Cow<'a, str>,
     /// Whoever was stopped and can ask no guard any more goes on being stopped.
     pub fails_closed: bool,
+    /// Of whoever stops.
+    pub reach: Reach,
 }
 
 /// A stop of this scope ends.
@@ -30,6 +42,8 @@ pub struct Release<'a> {
     pub scope: Kind,
     /// Why, for people; a release needs no reason.
     pub reason: Option<Cow<'a, str>>,
+    /// Of whoever releases.
+    pub reach: Reach,
 }
 
 /// The scope of an event of one of the two kinds.
@@ -75,12 +89,22 @@ pub(super) fn stop<'a>(wire: &Wire<'a>, scope: Kind, record: &RecordMeta<'_>) ->
         "closed" => Some(true),
         _ => None,
     })?;
-    Ok(Stop { scope, until, reason: field::required(reason(wire)?, "reason")?, fails_closed: fails_closed.unwrap_or_default() })
+    let (reason, fails_closed) = (field::required(reason(wire)?, "reason")?, fails_closed.unwrap_or_default());
+    Ok(Stop { scope, until, reason, fails_closed, reach: reach(wire)? })
 }
 
 /// Reads the fields of a release, each held to its bound.
 pub(super) fn release<'a>(wire: &Wire<'a>, scope: Kind) -> Result<Release<'a>, Rejected> {
-    Ok(Release { scope, reason: reason(wire)? })
+    Ok(Release { scope, reason: reason(wire)?, reach: reach(wire)? })
+}
+
+fn reach(wire: &Wire<'_>) -> Result<Reach, Rejected> {
+    let reach = field::choice(wire.reach, "reach", |word| match word {
+        "tenant" => Some(Reach::Tenant),
+        "all" => Some(Reach::All),
+        _ => None,
+    })?;
+    Ok(reach.unwrap_or_default())
 }
 
 /// One line: people read it in terminals, and agents as a statement.

@@ -85,6 +85,7 @@ wire! {
     until b"until"
     reason b"reason"
     fail b"fail"
+    reach b"reach"
     episode b"episode"
     answer b"answer"
     command_id b"command_id"

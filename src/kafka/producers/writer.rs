@@ -23,6 +23,8 @@ const ROOM: Duration = Duration::from_millis(50);
 struct Deliveries {
     delivered: AtomicU64,
     lost: AtomicU64,
+    /// Partition and offset of the last one.
+    last: Mutex<Option<(u32, u64)>>,
     /// Of each topic the first record that was not taken, and why.
     refused: Mutex<BTreeMap<String, KafkaError>>,
     tokens: Option<Tokens>,
@@ -47,7 +49,11 @@ impl ProducerContext for Deliveries {
 
     fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
         match result {
-            Ok(_) => _ = self.delivered.fetch_add(1, Ordering::Relaxed),
+            Ok(message) => {
+                self.delivered.fetch_add(1, Ordering::Relaxed);
+                *self.last.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some((message.partition() as u32, message.offset() as u64));
+            }
             Err((error, message)) => {
                 self.lost.fetch_add(1, Ordering::Relaxed);
                 self.refused().entry(message.topic().to_owned()).or_insert_with(|| error.clone());
@@ -104,6 +110,12 @@ impl Writer {
         let flushed = self.producer.flush(limits::WRITE_WAIT);
         let failure = self.refused().into_values().next();
         failure.map_or(flushed, Err).map_err(|error| fate::of(&error, "writing"))
+    }
+
+    /// Where the last record that brokers have taken lies: its partition and offset.
+    #[must_use]
+    pub fn last_place(&self) -> Option<(u32, u64)> {
+        *self.producer.context().last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for brokers, at most so long.

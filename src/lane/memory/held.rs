@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 use std::ops::ControlFlow;
 
 use loopwarden_core::event::TaskId;
-use loopwarden_state::{Change, StateKey, StateStore, StoreError, Stored, read};
+use loopwarden_state::{Change, StateKey, StateStore, StoreError, Stored, read, try_scan};
 
 use crate::memory::uncommitted::{Uncommitted, Versioned};
 
@@ -31,14 +31,23 @@ impl<S: Stored + Clone + PartialEq> Held<S> {
         }
     }
 
-    /// How many there are whose keys begin so, counted no further than `max`.
-    pub(crate) fn count(&self, prefix: &[u8], max: usize, store: &dyn StateStore, task: TaskId) -> Result<usize, StoreError> {
-        let mut count = self.values.iter().filter(|(key, value)| value.is_some() && key.starts_with(prefix)).count();
-        store.scan(task, S::FAMILY, prefix, prefix, &mut |key, _| {
-            count += usize::from(!self.values.contains_key(key));
-            if count < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        Ok(count)
+    /// Visits the values as of now whose keys begin so.
+    pub(crate) fn visit(
+        &self,
+        prefix: &[u8],
+        store: &dyn StateStore,
+        task: TaskId,
+        mut visit: impl FnMut(&[u8], &S),
+    ) -> Result<(), StoreError> {
+        for (key, value) in self.values.iter().filter(|(key, _)| key.starts_with(prefix)) {
+            value.as_ref().into_iter().for_each(|value| visit(key, value));
+        }
+        try_scan(store, task, S::FAMILY, prefix, prefix, |key, value| {
+            if !self.values.contains_key(key) {
+                visit(key, &S::decode(value)?);
+            }
+            Ok(ControlFlow::Continue(()))
+        })
     }
 }
 
@@ -69,6 +78,12 @@ mod tests {
 
     const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };
 
+    fn count(held: &Held<[u64; 1]>, store: &MemoryStore) -> usize {
+        let mut count = 0;
+        held.visit(b"", store, TASK, |_, _| count += 1).unwrap();
+        count
+    }
+
     fn changes(held: &mut Held<[u64; 1]>) -> Vec<Change> {
         let mut changes = Vec::new();
         held.changes(TASK, &mut changes).unwrap();
@@ -83,17 +98,17 @@ mod tests {
         assert_eq!(held.get(b"a", &store, TASK), Ok(&mut None));
         assert_eq!(changes(&mut held), []);
         *held.get(b"a", &store, TASK).unwrap() = Some([2]);
-        assert_eq!(held.count(b"", 9, &store, TASK), Ok(1));
+        assert_eq!(count(&held, &store), 1);
         store.commit(changes(&mut held)).unwrap();
         held.committed();
-        assert_eq!(held.count(b"", 9, &store, TASK), Ok(1), "it lies in the store");
+        assert_eq!(count(&held, &store), 1, "it lies in the store");
         // Taken away and put back, it is as the store has it.
         let value = held.get(b"a", &store, TASK).unwrap().take();
         assert_eq!(changes(&mut held).len(), 1);
         *held.get(b"a", &store, TASK).unwrap() = value;
         assert_eq!(changes(&mut held), []);
         *held.get(b"a", &store, TASK).unwrap() = None;
-        assert_eq!(held.count(b"", 9, &store, TASK), Ok(0), "the store has it, and will not");
+        assert_eq!(count(&held, &store), 0, "the store has it, and will not");
         store.commit(changes(&mut held)).unwrap();
         held.committed();
         assert_eq!(held.get(b"a", &store, TASK), Ok(&mut None));

@@ -82,9 +82,9 @@ impl RecordContext<'_> {
         let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
         if event.kind.stop_scope().is_some() {
             if !self.is_of_its_key(record, event) {
-                return self.dead_letter(record, &Rejected::at(Reason::BadValue, "session_id"));
+                return self.dead_letter(record, &Rejected::whole(Reason::WrongKey));
             }
-            self.act(event, place, cause)?;
+            self.act(record, event, place, cause)?;
         } else {
             // The sender of a reset that a commit has cut in two has it already.
             let mut reaches_others = true;
@@ -108,15 +108,13 @@ impl RecordContext<'_> {
         Ok(())
     }
 
-    /// Whether an act of an operator lies where all acts about those whom it means do: in another partition its release would not find it.
-    /// One without a key is judged by the key that it should have.
+    /// Whether an act of an operator has the key of those whom it means, and lies where all acts about them do: in another partition its
+    /// release would not find it. Where partitions are not known there are no keys to go by.
     fn is_of_its_key(&self, record: &Record<'_>, event: &Event<'_>) -> bool {
         let key = event.session_id.as_bytes();
-        match (record.meta.key, self.work.settings.partitions) {
-            (Some(given), _) => given == key,
-            (None, Some(partitions)) => partition_of(key, partitions.session) == record.meta.partition,
-            (None, None) => true,
-        }
+        let is_there = |sessions: u32| record.meta.key.is_some() && partition_of(key, sessions) == record.meta.partition;
+        record.meta.key.is_none_or(|given| given == key)
+            && self.work.settings.partitions.is_none_or(|partitions| is_there(partitions.session))
     }
 
     /// Fires every timer due at the watermark, in the order of (due time, kind, subject).

@@ -45,6 +45,14 @@ impl View<'_> {
         of_stage.filter(|task| task.state == TaskState::Running).map(|task| task.id)
     }
 
+    /// Whether a record of events was judged; none where its task does not run here.
+    #[must_use]
+    pub fn has_judged(&self, partition: u32, offset: u64) -> Option<bool> {
+        let id = self.running(Stage::Session).find(|id| id.partition == partition)?;
+        let position = self.tasks.iter().find(|task| task.id == id)?.position.as_ref()?;
+        Some(position.next_offset.0 > offset)
+    }
+
     /// Visits the entries of a family whose keys begin with `prefix`, in order of their keys, from `from` on, until one ends it or fails.
     pub(super) fn scan(
         &self,

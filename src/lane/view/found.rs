@@ -196,6 +196,16 @@ impl View<'_> {
         Ok(found)
     }
 
+    /// What is known of whom an operator stops; none where no act about them was taken.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn stop(&self, whom: &Whom) -> Result<Option<StopState>, StoreError> {
+        let key = SubjectKey::Stop(whom.clone()).row_key();
+        let mut found = self.running(Stage::Session).map(|task| read(self.store, task, key.as_bytes()));
+        found.find_map(Result::transpose).transpose()
+    }
+
     /// How many agents a stop would bind, and whether there may be more.
     ///
     /// # Errors

@@ -4,12 +4,15 @@ use loopwarden_core::event::{EventTime, Judged};
 use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_lab::report::plain;
 use loopwarden_log::clock;
+use serde_json::json;
 
 use crate::cli::args::{AnswerArgs, LogArgs};
-use crate::cli::shared::{act, act::usage, setup};
+use crate::cli::shared::{act, act::usage, ask::RunningProcess, setup};
 use crate::failure::Outcome;
 use crate::operate::act::{Act, Does, span_ms};
-use crate::output;
+use crate::{operate::api, output};
+
+const PATH: &str = "/v1/answers";
 
 /// Sends the answer.
 ///
@@ -37,6 +40,15 @@ pub(super) fn run(args: &AnswerArgs, log: &LogArgs) -> Outcome {
         agent_id: agent.clone(),
         does: Does::Answer { episode: episode.clone(), judged },
     };
-    let became = act::send(&act, "answer", place, &config, |_| ())?;
-    output::line(&format!("answer to episode {}: {became}", plain(episode)))
+    let message = |became: &str| format!("answer to episode {}: {became}", plain(episode));
+    if let Some(became) = act::to_topic(&act, "answer", place, &config)? {
+        return output::line(&message(&became));
+    }
+    let body = json!({
+        "session_id": session, "agent_id": agent, "tenant": tenant, "episode": episode, "answer": judged.as_str(), "for": args.span,
+    });
+    let process = RunningProcess::of(place.address.as_deref(), &config)?;
+    let answer = process.post(PATH, &body.to_string(), act::WAIT, act::ANSWER_BYTES_MAX);
+    let taken: api::TakenAnswer = act::answered(&process, PATH, answer)?;
+    output::line(&message(if taken.judged { "in force" } else { act::UNJUDGED }))
 }

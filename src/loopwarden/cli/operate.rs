@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cli::args::{LogArgs, ReleaseArgs, StopArgs, WhereArgs, WhomArgs};
-use crate::cli::shared::ask::{Answer, RunningProcess};
+use crate::cli::shared::ask::RunningProcess;
 use crate::cli::shared::{act, ask, setup};
 use crate::failure::{Failure, Outcome};
 use crate::operate::act::{Act, Does, span_ms};
@@ -43,15 +43,16 @@ pub fn stop(args: &StopArgs, log: &LogArgs) -> Outcome {
         return Err(Failure::answer_is_no());
     }
     let reason = args.reason.as_deref().unwrap_or_default();
-    let message = |became: &str| format!("{} is stopped until {}: {became}", named(&whom), until.to_rfc3339());
+    let message = |what: &str, became: &str| format!("{} {what} until {}: {became}", named(&whom), until.to_rfc3339());
     let does = Does::Stop { until, fails_closed: args.fail_closed };
     if let Some(became) = act::to_topic(&act(&whom, does, Some(reason), now), "act", &args.place, &config)? {
-        return output::line(&message(&became));
+        return output::line(&message("is to be stopped", &became));
     }
     let fail = if args.fail_closed { "closed" } else { "open" };
     let more = json!({ "reason": reason, "until": until.to_rfc3339(), "fail": fail });
     let stopped: api::Stopped = post(&whom, &args.place, &config, more)?;
-    output::line(&message(if stopped.in_force { "in force" } else { "taken, and in force once it is judged" }))
+    let (what, became) = if stopped.in_force { ("is stopped", "in force") } else { ("is to be stopped", act::UNJUDGED) };
+    output::line(&message(what, became))
 }
 
 /// Lets agents go on that were stopped.
@@ -63,10 +64,10 @@ pub fn release(args: &ReleaseArgs, log: &LogArgs) -> Outcome {
     let config = setup::load(&args.place.config, log)?.config;
     let whom = whom(&args.whom);
     let reason = args.reason.as_deref();
-    let message = |became: &str| format!("{} is released: {became}", named(&whom));
+    let message = |what: &str, became: &str| format!("{} {what}: {became}", named(&whom));
     let release = act(&whom, Does::Release, reason, EventTime(clock::now_ms()));
     if let Some(became) = act::to_topic(&release, "act", &args.place, &config)? {
-        return output::line(&message(&became));
+        return output::line(&message("is to be released", &became));
     }
     let StopName { scope, names } = shown::stop_name(&whom);
     let fields = names.iter().map(|(name, value)| (&**name, &**value)).chain(reason.map(|reason| ("reason", reason)));
@@ -74,8 +75,9 @@ pub fn release(args: &ReleaseArgs, log: &LogArgs) -> Outcome {
     let pairs: Vec<String> = pairs.collect();
     let process = RunningProcess::of(args.place.address.as_deref(), &config)?;
     let answer = process.delete(&format!("{PATH}?{}", pairs.join("&")), act::WAIT, act::ANSWER_BYTES_MAX);
-    let released = taken::<api::Released>(&process, answer)?.released;
-    output::line(&message(if released { "done" } else { "taken, and done once it is judged" }))
+    let released = act::answered::<api::Released>(&process, PATH, answer)?.released;
+    let (what, became) = if released { ("is released", "done") } else { ("is to be released", act::UNJUDGED) };
+    output::line(&message(what, became))
 }
 
 fn whom(args: &WhomArgs) -> Whom {
@@ -113,13 +115,7 @@ fn post<T: DeserializeOwned>(whom: &Whom, place: &WhereArgs, config: &Config, mu
     }
     let process = RunningProcess::of(place.address.as_deref(), config)?;
     let answer = process.post(PATH, &more.to_string(), act::WAIT, act::ANSWER_BYTES_MAX);
-    taken(&process, answer)
-}
-
-fn taken<T: DeserializeOwned>(process: &RunningProcess, answer: std::io::Result<Answer>) -> Result<T, Failure> {
-    let answer = answer.map_err(|error| act::refused(process, PATH, &process.nobody(&error)))?;
-    let body = act::taken(process, PATH, &["200", "202"], answer)?;
-    serde_json::from_str(&body).map_err(|error| act::refused(process, PATH, &format!("no answer to a stop: {error}")))
+    act::answered(&process, PATH, answer)
 }
 
 fn act(whom: &Whom, does: Does, reason: Option<&str>, at: EventTime) -> Act {

@@ -25,8 +25,8 @@ pub(crate) const APPENDS: usize = 8;
 /// Acts on their way to a topic at once.
 pub(crate) const ACTS: usize = 2;
 
-/// Writes one event to the topic of events under its key, and waits until brokers have it.
-pub type TopicWriter = Arc<dyn Fn(&str, &[u8]) -> Result<(), LogError> + Send + Sync>;
+/// Writes one event to the topic of events under its key, and waits until brokers have it: its partition and offset.
+pub type TopicWriter = Arc<dyn Fn(&str, &[u8]) -> Result<Option<(u32, u64)>, LogError> + Send + Sync>;
 
 /// What the routes of every listener share.
 pub(crate) struct Shared {

@@ -75,12 +75,8 @@ impl Act {
             }
             Does::Release | Does::Reset => json!({ "scope": scope.as_str() }),
             Does::Answer { episode, judged } => {
-                let (word, until) = match judged {
-                    Judged::Right => ("right", None),
-                    Judged::FalseAlarm => ("false_alarm", None),
-                    Judged::Allowed(until) => ("allow", Some(until.to_rfc3339())),
-                };
-                json!({ "episode": episode, "answer": word, "until": until })
+                let until = if let Judged::Allowed(until) = judged { Some(until.to_rfc3339()) } else { None };
+                json!({ "episode": episode, "answer": judged.as_str(), "until": until })
             }
         };
         let common = json!({

@@ -57,7 +57,8 @@ fn topic_writer(config: &Config) -> Result<Option<TopicWriter>, Failure> {
     let write: TopicWriter = Arc::new(move |key: &str, event: &[u8]| {
         let writer = Writer::new(&options)?;
         writer.write(&options.topics.input, None, key.as_bytes(), Some(event))?;
-        writer.flush()
+        writer.flush()?;
+        Ok(writer.last_place())
     });
     Ok(Some(write))
 }

@@ -163,9 +163,9 @@ fn a_start_logs_one_line_for_all_tasks_and_a_reset_says_in_one_line_what_became_
     let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
     let shown = lines.find(|line| line.contains("/ shows what goes on")).unwrap();
     let address = shown.trim().strip_prefix("http://").unwrap().split('/').next().unwrap();
-    let told = stdout(&expect(&["reset", "session", "s-1", "--agent", "fixer", "--address", address], exit_code::DONE));
+    let told = stdout(&expect(&["reset", "session", "s-1", "--agent", "fixer", "--address", address], exit_code::ANSWER_IS_NO));
     assert_eq!(told, format!("reset of session s-1, agent fixer: taken by {address}\n"));
-    let told = stdout(&expect(&["reset", "swarm", "w", "--url", &format!("http://{address}")], exit_code::DONE));
+    let told = stdout(&expect(&["reset", "swarm", "w", "--url", &format!("http://{address}")], exit_code::ANSWER_IS_NO));
     assert_eq!(told, format!("reset of swarm w: taken by {address}\n"));
     drop(lines);
     signal(&child, "TERM");

@@ -2,6 +2,7 @@
 
 mod access;
 mod clock;
+mod acts;
 mod crowd;
 mod damage;
 mod edges;

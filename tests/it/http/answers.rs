@@ -250,8 +250,13 @@ fn an_answer_that_is_given_again_after_its_end_or_its_release_is_a_new_one_and_s
             break newer;
         }
     };
-    let late = give(&command, "allow", "1h");
-    assert_eq!(late["judged"], false, "what goes on is another episode, and is not let be: {late}");
+    let late = post(&running, &json!({ "command_id": command["id"], "answer": "allow", "for": "1h" }));
+    assert_eq!(
+        (late.status, &late.json()["error"]),
+        (409, &json!("no_open_loop")),
+        "what goes on is another episode: {}",
+        late.text
+    );
     assert_eq!(give(&newer, "allow", "1h")["judged"], true);
     assert_eq!(give(&newer, "allow", "1h")["judged"], true, "once more, while it holds");
 }

@@ -194,13 +194,18 @@ fn the_same_stop_says_nothing_new_another_end_extends_it_and_it_ends_by_itself()
     post(&running, &until(&near, "2"));
     assert_eq!(acts(&running, 1).len(), 1, "the same content");
     post(&running, &until(&far, "3"));
-    post(&running, &until(&near, "1"));
+    let again = |body: &Value| {
+        let answer = running.client.post("/v1/stops", "application/json", body.to_string().as_bytes());
+        (answer.status, answer.json()["error"].clone())
+    };
+    assert_eq!(again(&until(&near, "1")), (409, json!("not_in_force")), "another end holds");
     let told = acts(&running, 2);
     assert_eq!(told.len(), 2, "one that comes again changes nothing: {told:?}");
     assert_eq!((&told[0]["episode"], &told[1]["expires_at"]), (&told[1]["episode"], &json!(far)));
     release(&running, "scope=session&session_id=s&id=r1");
-    release(&running, "scope=session&session_id=s&id=r2");
-    post(&running, &until(&far, "3"));
+    let nothing = running.client.send("DELETE", "/v1/stops?scope=session&session_id=s&id=r2", &[], b"");
+    assert_eq!((nothing.status, &nothing.json()["error"]), (409, &json!("nothing_to_release")));
+    assert_eq!(again(&until(&far, "3")), (409, json!("not_in_force")));
     assert_eq!(
         (acts(&running, 3).len(), stops(&running).len()),
         (3, 0),
@@ -393,8 +398,9 @@ fn a_group_that_has_used_up_its_budget_is_refused_after_a_kill_too_and_who_is_fu
     let running = start();
     let answer = refused(&running, "newer");
     assert_eq!((&answer["decision"], &answer["reason"]["code"]), (&json!("deny"), &json!("budget")), "{answer}");
-    // A release of whom nobody has stopped takes no place, and says so no otherwise than one that worked.
-    release(&running, "scope=session&session_id=nobody");
+    // A release of whom nobody has stopped takes no place, and says so.
+    let nobody = running.client.send("DELETE", "/v1/stops?scope=session&session_id=nobody", &[], b"");
+    assert_eq!((nobody.status, &nobody.json()["error"]), (409, &json!("nothing_to_release")));
     assert!(acts(&running, 0).is_empty());
     std::fs::remove_file(&file).unwrap();
 }

@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::detect::{Advice, Step};
 use crate::engine::command::{Action, Command, CommandId, IdentityRecipe, Origin, Placement, ReasonCode, Scope};
-use crate::event::EventTime;
+use crate::event::{EventTime, Reach};
 use crate::identity::Hash64;
 use crate::limits::{ACTIVE_VERDICTS_MAX, RECENT_IDS_MAX};
 use crate::policy::Detector;
@@ -101,6 +101,8 @@ pub struct OperatorStop {
     pub reason: String,
     /// An agent that was stopped and can ask no guard any more goes on being stopped.
     pub fails_closed: bool,
+    /// Only who reaches as far ends it or shortens it.
+    pub reach: Reach,
 }
 
 impl PlacedBy {

@@ -46,12 +46,14 @@ fn send(args: &ResetArgs, log: &LogArgs, kind: Kind) -> Outcome {
     let whom = Whom::new(args.tenant.as_deref().unwrap_or_default(), kind, &args.id);
     let (id, labels, agent_id) = (act::id("reset", now), act::labels(act::user()), args.agent.clone());
     let act = Act { id, at: now, reason: None, labels, whom, agent_id, does: Does::Reset };
+    let mut is_known = true;
     let look = |process: &RunningProcess| {
-        expect_known(args, process, kind);
+        is_known = expect_known(args, process, kind);
         expect_live(process);
     };
     let became = act::send(&act, "name", &args.place, &config, look)?;
-    output::line(&told(args, kind, &became))
+    output::line(&told(args, kind, &became))?;
+    if is_known { Ok(()) } else { Err(Failure::answer_is_no()) }
 }
 
 /// What became of a reset, for people. What a user wrote does nothing to a terminal.
@@ -62,17 +64,22 @@ fn told(args: &ResetArgs, kind: Kind, became: &str) -> String {
     format!("reset of {what} {}{agent}{tenant}: {became}", plain(&args.id))
 }
 
-/// Says when the process holds nothing of that name: it may be a slip. The event is sent all the same: the name may come yet.
-fn expect_known(args: &ResetArgs, process: &RunningProcess, kind: Kind) {
+/// Says when the process holds nothing of that name, and that there was nothing to reset: it may be a slip. The event is sent all the same:
+/// the name may come yet.
+fn expect_known(args: &ResetArgs, process: &RunningProcess, kind: Kind) -> bool {
     let what = kind.as_str();
     let tenant = args.tenant.as_ref().map(|tenant| format!("?tenant={}", ask::path_part(tenant))).unwrap_or_default();
     let asked = format!("/{what}s/{}{tenant}", ask::path_part(&args.id));
     let Answer { code, body, .. } = process.get(&asked, WAIT, STATE_BYTES_MAX).unwrap_or_default();
-    if code == "404" {
-        say(format!("warning: {} holds no {what} {:?}", process.address, args.id));
-    } else if let Some(warning) = args.agent.as_deref().and_then(|agent| unknown_agent(agent, &body)) {
-        say(format!("warning: {} holds {warning}", process.address));
+    let unknown = if code == "404" {
+        Some(format!("no {what} {:?}", args.id))
+    } else {
+        args.agent.as_deref().and_then(|agent| unknown_agent(agent, &body))
+    };
+    if let Some(unknown) = &unknown {
+        say(format!("warning: {} holds {unknown} (nothing_to_reset)", process.address));
     }
+    unknown.is_none()
 }
 
 /// Says when the process lifts nothing for workers.

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use loopwarden_core::event::{ACTOR, EventTime, RecordMeta, decode};
 use loopwarden_kafka::producers::writer::Writer;
 use loopwarden_settings::Config;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::cli::shared::ask::{self, Answer, RunningProcess};
 use crate::{cli::args::WhereArgs, exit_code, failure::Failure, operate::act::Act, server::kafka_options};
@@ -13,6 +15,8 @@ use crate::{cli::args::WhereArgs, exit_code, failure::Failure, operate::act::Act
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
 /// Bytes that are read of its answer.
 pub(crate) const ANSWER_BYTES_MAX: usize = 64 * 1_024;
+/// Of an act that no process has judged in time, or that another one judges.
+pub(crate) const UNJUDGED: &str = "taken, and in force once it is judged";
 /// Where a process takes events.
 const EVENTS: &str = "/v1/events";
 
@@ -70,7 +74,7 @@ pub(crate) fn to_topic(act: &Act, what: &str, place: &WhereArgs, config: &Config
     let writer = Writer::new(&kafka_options(config, kafka, 0)?)?;
     writer.write(&kafka.input, None, act.whom.record_key().as_bytes(), Some(event.as_bytes()))?;
     writer.flush()?;
-    Ok(Some(format!("sent to {}", kafka.input)))
+    Ok(Some(format!("sent to {}; nobody here knows what becomes of it, a process shows it once it is judged", kafka.input)))
 }
 
 /// Sends the event of an act to wherever events go: what became of it. `look` at the running process comes before.
@@ -98,14 +102,35 @@ pub(crate) fn send(
     Ok(format!("taken by {}", process.address))
 }
 
+/// What a process that was asked says of an act.
+///
+/// # Errors
+/// As [`taken`]; that it does not answer, or in another form.
+pub(crate) fn answered<T: DeserializeOwned>(
+    process: &RunningProcess,
+    path: &str,
+    answer: std::io::Result<Answer>,
+) -> Result<T, Failure> {
+    let answer = answer.map_err(|error| refused(process, path, &process.nobody(&error)))?;
+    let body = taken(process, path, &["200", "202"], answer)?;
+    serde_json::from_str(&body).map_err(|error| refused(process, path, &format!("no answer to an act: {error}")))
+}
+
 /// The body of an answer of one of these codes.
 ///
 /// # Errors
-/// Any other answer, with what it says.
+/// Any other answer, with what it says. That nothing was changed is an answer, and it is no.
 pub(crate) fn taken(process: &RunningProcess, path: &str, codes: &[&str], answer: Answer) -> Result<String, Failure> {
     let Answer { status, code, body } = answer;
     if codes.contains(&&*code) {
         return Ok(body);
     }
-    Err(refused(process, path, &format!("answered {status:?} {}{}", body.trim(), ask::way_in(&code))))
+    let said: Option<Value> = serde_json::from_str(&body).ok();
+    let of = |name: &str| said.as_ref().and_then(|said| said.get(name)?.as_str());
+    match (of("error"), of("message")) {
+        (Some(word), Some(why)) if code == "409" || word == "no_such_command" => {
+            Err(Failure::new(exit_code::ANSWER_IS_NO, format!("nothing was changed: {why} ({word})")))
+        }
+        _ => Err(refused(process, path, &format!("answered {status:?} {}{}", body.trim(), ask::way_in(&code)))),
+    }
 }

@@ -138,11 +138,6 @@ impl Desk {
         Arc::clone(&self.quality)
     }
 
-    /// Until when its guard knows that an operator stops them.
-    pub(crate) fn stopped_until(&self, whom: &Whom) -> Option<EventTime> {
-        self.guard().stopped_until(whom, now())
-    }
-
     fn guard(&self) -> MutexGuard<'_, Guard> {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, body::Body, extract::State, response::Response};
-use loopwarden_core::event::{EventTime, Judged};
+use loopwarden_core::event::{EventTime, Judged, is_name};
 use loopwarden_core::limits::ALLOWED_MS_MAX;
 use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_webhook::AnswerKind;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::http::intake::{acts, acts::Became, found, standing};
+use crate::http::intake::{acts, acts::Became, acts::Unchanged, found, standing};
 use crate::operate::act::{Act, Does, LoopAddress, TYPED_NAME, act_id, span_ms};
 use crate::operate::api;
 use crate::{
@@ -91,6 +91,9 @@ pub(crate) async fn post(
         id: asked.id.as_deref(),
     };
     let taken = give(&process, &who, &given).await?;
+    if let Became::Nothing(why) = taken.became {
+        return Err(why.refusal());
+    }
     let answered = api::TakenAnswer {
         id: taken.id,
         answer: kind.as_str().to_owned(),
@@ -137,7 +140,30 @@ async fn of_request(process: &Arc<Process>, who: &Principal, asked: &Asked, kind
         None => return Err(bad("an answer without command_id needs episode, as the commands of the loop have it")),
     };
     let tenant = who.tenant(tenant.clone()).ok_or_else(|| foreign_tenant(who))?;
-    Ok(LoopAddress { session: Whom::new(&tenant, Kind::Session, &session_id), agent_id: agent_id.clone(), episode })
+    let of = LoopAddress { session: Whom::new(&tenant, Kind::Session, &session_id), agent_id: agent_id.clone(), episode };
+    // A process with a log of its own has all there is: what neither its lanes nor its commands know was never spoken about.
+    let is_sound = is_name(&session_id) && kind != AnswerKind::Stop;
+    if is_sound && process.embedded.is_some() && !is_known(process, &of).await? {
+        return Err(no_such_command("this session has no such loop open, and this process keeps no command about it"));
+    }
+    Ok(of)
+}
+
+/// Whether a loop is open, or the first command about it is kept.
+async fn is_known(process: &Arc<Process>, of: &LoopAddress) -> Result<bool, Refusal> {
+    let LoopAddress { session, agent_id, episode } = of;
+    if episode.len() != ID_CHARS || standing::open_loop(process, session, agent_id.as_deref(), episode).await?.is_some() {
+        return Ok(episode.len() == ID_CHARS);
+    }
+    let first = found::find(process, episode).await?;
+    let is = |name: &str, value: &str| {
+        first.as_ref().is_some_and(|first| first.get(name).and_then(Value::as_str).unwrap_or_default() == value)
+    };
+    Ok(is("session_id", &session.name) && is("tenant", &session.tenant))
+}
+
+fn no_such_command(message: &str) -> Refusal {
+    answer::error(StatusCode::NOT_FOUND, "no_such_command", message).into()
 }
 
 /// The loop of a command that this process keeps.
@@ -149,7 +175,7 @@ async fn of_command(process: &Arc<Process>, who: &Principal, id: &str) -> Result
     let Some(command) = found.filter(is_his) else {
         let message = "this process keeps no such command any more, or another one has it; name its loop: session_id and episode \
                        (tenant, agent_id), as the command has them";
-        return Err(answer::error(StatusCode::NOT_FOUND, "no_such_command", message).into());
+        return Err(no_such_command(message));
     };
     match (at(&command, "/session_id"), at(&command, "/episode")) {
         (Some(session_id), Some(episode)) if at(&command, "/scope/by").is_none() => {
@@ -190,12 +216,13 @@ pub(crate) async fn give(process: &Arc<Process>, who: &Principal, given: &Given<
     for _ in 0..ENDS_MAX {
         let id = id_of(until);
         let became = acts::take(process, who, act(given, &id, until, now)).await?;
-        if became != Became::Nothing || *kind != AnswerKind::Stop || given.id.is_some() {
+        let is_of_before = matches!(became, Became::Nothing(Unchanged::NotInForce(_)));
+        if !is_of_before || *kind != AnswerKind::Stop || given.id.is_some() {
             return Ok(Taken { id, until: Some(until), became });
         }
         until = until.plus_ms(step);
     }
-    Ok(Taken { id: id_of(until), until: None, became: Became::Nothing })
+    Ok(Taken { id: id_of(until), until: None, became: Became::Nothing(Unchanged::NotInForce(None)) })
 }
 
 /// An id of an answer that brings none: equal for equal answers of one actor with one end.

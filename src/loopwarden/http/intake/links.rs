@@ -74,7 +74,7 @@ async fn acted(process: &Arc<Process>, token: &str, headers: &HeaderMap, body: B
     let text = match became.became {
         Became::InForce => format!("It is in force.{until}"),
         Became::Waits => format!("It is taken, and in force once it is judged.{until}"),
-        Became::Nothing => "It is kept, and changes nothing: this loop is over, or was let be before.".to_owned(),
+        Became::Nothing(why) => return Err(refused(StatusCode::CONFLICT, &why.words().1)),
     };
     Ok((StatusCode::OK, plain("Answered", &text)))
 }

@@ -1,23 +1,22 @@
-//! What of an act binds, as of the last commit: of an answer before it is written, since the same one while it holds is the same event, and
-//! of any after it was judged, since only what binds is in force.
+//! What of an act binds, as of the last commit of the lanes: of an answer before it is written, since the same one while it holds is the same
+//! event, and of any after it was judged, since only what binds is in force.
 
-use std::sync::Arc;
-
-use loopwarden_core::engine::SubjectKey;
-use loopwarden_core::event::{EventTime, Judged, MAIN_AGENT};
-use loopwarden_core::identity::base32;
-use loopwarden_core::limits::HTTP_ROWS_MAX;
+use loopwarden_core::engine::{RELEASED, StopState, SubjectKey};
+use loopwarden_core::event::{EventTime, Judged, MAIN_AGENT, Reach};
+use loopwarden_core::identity::{Hash64, base32};
 use loopwarden_core::whom::Whom;
-use loopwarden_lane::{AgentView, StopView};
+use loopwarden_lane::AgentView;
 use loopwarden_webhook::AnswerKind;
 
+use crate::http::intake::acts::{Became, Unchanged};
 use crate::operate::act::{Act, Does, LoopAddress};
-use crate::{clock, http::answer::Refusal, http::check::Desk, http::intake::found, http::shared::Process};
+use crate::operate::lanes::Unanswered;
+use crate::{clock, http::answer::Refusal, http::shared::Process};
 
 /// Until when an answer holds that was given before and still does; `id_of` makes the id that it has with an end. None where there is none,
 /// or where no lane of this process knows.
 pub(super) async fn given_until(
-    process: &Arc<Process>,
+    process: &Process,
     of: &LoopAddress,
     kind: AnswerKind,
     id_of: &(dyn Fn(EventTime) -> String + Sync),
@@ -25,51 +24,89 @@ pub(super) async fn given_until(
     match kind {
         AnswerKind::Right | AnswerKind::FalseAlarm => Ok(None),
         AnswerKind::Allow => {
-            let Some(agent) = agent(process, &of.session, of.agent_id.as_deref()).await? else { return Ok(None) };
+            let Ok(Some(agent)) = agent(process, &of.session, of.agent_id.as_deref()).await? else { return Ok(None) };
             let head = &agent.session.head;
             let mut ends = head.exempt.iter().map(|exemption| exemption.until);
             Ok(ends.find(|end| head.knows(&id_of(*end))))
         }
         AnswerKind::Stop => {
-            let Some(StopView { verdict, .. }) = stop(process, &of.session).await? else { return Ok(None) };
-            let (command, end) = (found::find(process, &base32(&verdict.command_id.0)).await?, verdict.expires_at);
-            let cause = command.as_ref().and_then(|command| command.pointer("/trigger/event_id")?.as_str());
-            Ok(Some(end).filter(|end| cause == Some(&*id_of(*end))))
+            let Ok(Some(state)) = stop(process, &of.session).await? else { return Ok(None) };
+            let end = state.in_force(now()).map(|held| held.expires_at);
+            Ok(end.filter(|end| state.has_seen("stop", &id_of(*end))))
         }
     }
 }
 
-/// Whether an act that was judged binds: they are stopped until then, or go on, or the loop is let be.
-pub(super) async fn binds(process: &Process, desk: &Desk, act: &Act) -> Result<bool, Refusal> {
-    let stopped_until = || desk.stopped_until(&act.whom);
-    let (episode, let_be_until) = match &act.does {
-        // What was judged may have been dropped, as one more than there may be: only what the guard holds is in force.
-        Does::Stop { until, .. } => return Ok(stopped_until() == Some(*until)),
-        Does::Release => return Ok(stopped_until().is_none()),
-        // That they are kept is all.
-        Does::Answer { judged: Judged::Right, .. } | Does::Reset => return Ok(true),
-        Does::Answer { episode, judged: Judged::FalseAlarm } => (episode, EventTime(i64::MAX)),
-        Does::Answer { episode, judged: Judged::Allowed(until) } => (episode, *until),
-    };
-    let Some(agent) = agent(process, &act.whom, act.agent_id.as_deref()).await? else { return Ok(false) };
+/// The identity of a loop by its episode; none where its agent has no such loop open, or lies elsewhere.
+pub(super) async fn open_loop(
+    process: &Process,
+    session: &Whom,
+    agent_id: Option<&str>,
+    episode: &str,
+) -> Result<Option<Hash64>, Refusal> {
+    let Ok(Some(agent)) = agent(process, session, agent_id).await? else { return Ok(None) };
     let head = &agent.session.head;
     let mut open = head.episodes.iter().chain(&head.shadow_episodes);
-    let is_open = open.any(|held| base32(&held.id.0) == *episode);
-    Ok(!is_open && head.exempt.iter().any(|exemption| exemption.until == let_be_until))
+    Ok(open.find(|held| base32(&held.id.0) == episode).map(|held| held.identity))
 }
 
-/// An agent of a session.
-async fn agent(process: &Process, session: &Whom, agent_id: Option<&str>) -> Result<Option<AgentView>, Refusal> {
+/// What became of an act that was judged. `reach`: of whoever acts; `open`: the loop that was open before.
+pub(super) async fn became(process: &Process, act: &Act, reach: Reach, open: Option<Hash64>) -> Result<Became, Refusal> {
+    let let_be_until = match &act.does {
+        Does::Stop { .. } | Does::Release => {
+            // Lanes that do not answer in time have judged it all the same.
+            let Ok(state) = stop(process, &act.whom).await? else { return Ok(Became::Waits) };
+            return Ok(of_stop(act, reach, state.as_ref(), now()).map_or(Became::InForce, Became::Nothing));
+        }
+        // That they are kept is all.
+        Does::Answer { judged: Judged::Right, .. } | Does::Reset => return Ok(Became::InForce),
+        Does::Answer { judged: Judged::FalseAlarm, .. } => EventTime(i64::MAX),
+        Does::Answer { judged: Judged::Allowed(until), .. } => *until,
+    };
+    let Ok(agent) = agent(process, &act.whom, act.agent_id.as_deref()).await? else { return Ok(Became::Waits) };
+    let is_let_be = agent.is_some_and(|AgentView { session, .. }| {
+        let mut exempt = session.head.exempt.iter().filter(|exemption| exemption.until == let_be_until);
+        // Of a loop that is open no more, the same answer has let it be before.
+        exempt.any(|exemption| open.map_or_else(|| session.head.knows(&act.id), |open| exemption.identity == open))
+    });
+    Ok(if is_let_be { Became::InForce } else { Became::Nothing(Unchanged::NoOpenLoop) })
+}
+
+/// Why a stop or release is not what holds of its subject; none: it is.
+fn of_stop(act: &Act, reach: Reach, state: Option<&StopState>, now: EventTime) -> Option<Unchanged> {
+    let held = state.and_then(|state| state.in_force(now));
+    let is_wider = held.and_then(|held| held.stop()).is_some_and(|by| by.reach > reach);
+    let has_seen = |what: &str| state.is_some_and(|state| state.has_seen(what, &act.id));
+    match (&act.does, held) {
+        (Does::Stop { until, .. }, Some(held)) if held.expires_at == *until => None,
+        (_, Some(held)) if is_wider => Some(Unchanged::WiderStop(held.expires_at)),
+        (Does::Stop { .. }, None) if !has_seen(act.kind()) => Some(Unchanged::TooManyStops),
+        (Does::Release, None) if has_seen(RELEASED) => None,
+        (Does::Release, None) => Some(Unchanged::NothingToRelease),
+        (_, held) => Some(Unchanged::NotInForce(held.map(|held| held.expires_at))),
+    }
+}
+
+fn now() -> EventTime {
+    EventTime(clock::now_ms())
+}
+
+/// An agent of a session; none where no lane of this process has it.
+async fn agent(
+    process: &Process,
+    session: &Whom,
+    agent_id: Option<&str>,
+) -> Result<Result<Option<AgentView>, Unanswered>, Refusal> {
     let whom = session.clone();
-    let found = process.ask_lanes(move |view| view.agents(&whom.tenant, &whom.name)).await?.unwrap_or_default();
+    let found = process.ask_lanes(move |view| view.agents(&whom.tenant, &whom.name)).await?;
     let name = agent_id.unwrap_or(MAIN_AGENT);
     let is_it = |agent: &AgentView| matches!(&agent.subject, SubjectKey::Agent { agent_id, .. } if agent_id == name);
-    Ok(found.into_iter().flatten().find(is_it))
+    Ok(found.map(|found| found.into_iter().flatten().find(is_it)))
 }
 
-/// The stop of a session that is in force.
-async fn stop(process: &Process, session: &Whom) -> Result<Option<StopView>, Refusal> {
-    let now = EventTime(clock::now_ms());
-    let found = process.ask_lanes(move |view| view.stops(now, HTTP_ROWS_MAX)).await?.unwrap_or_default();
-    Ok(found.into_iter().flat_map(|found| found.rows).find(|stop| stop.whom == *session))
+/// What lanes of this process know of whom an operator stops.
+async fn stop(process: &Process, whom: &Whom) -> Result<Result<Option<StopState>, Unanswered>, Refusal> {
+    let whom = whom.clone();
+    let found = process.ask_lanes(move |view| view.stop(&whom)).await?;
+    Ok(found.map(|found| found.into_iter().flatten().next()))
 }

@@ -76,11 +76,11 @@ pub(crate) async fn post(
     let own_id = || own_id("stop", &whom, &[&until.to_rfc3339(), &reason], now);
     let (id, does) = (asked.id.unwrap_or_else(own_id), Does::Stop { until, fails_closed });
     let act = Act { id: id.clone(), at: now, reason: Some(reason), labels: BTreeMap::new(), whom, agent_id: None, does };
-    let in_force = acts::take(&process, &who, act).await? == Became::InForce;
+    let in_force = in_force(acts::take(&process, &who, act).await?)?;
     Ok(answer::json(StatusCode::ACCEPTED, &api::Stopped { id, until: until.to_rfc3339(), in_force }))
 }
 
-/// Releases. Whom nobody has stopped it changes nothing for.
+/// Releases. Where nobody was stopped, that is the answer.
 pub(crate) async fn delete(
     State(process): State<Arc<Process>>,
     Extension(who): Extension<Principal>,
@@ -94,8 +94,19 @@ pub(crate) async fn delete(
     let (now, reason) = (EventTime(clock::now_ms()), query.get("reason").map(str::to_owned));
     let id = query.get("id").map_or_else(|| own_id("release", &whom, &[], now), str::to_owned);
     let act = Act { id: id.clone(), at: now, reason, labels: BTreeMap::new(), whom, agent_id: None, does: Does::Release };
-    let released = acts::take(&process, &who, act).await? == Became::InForce;
+    let released = in_force(acts::take(&process, &who, act).await?)?;
     Ok(answer::json(StatusCode::ACCEPTED, &api::Released { id, released }))
+}
+
+/// Whether an act is in force by now.
+///
+/// # Errors
+/// It changed nothing.
+fn in_force(became: Became) -> Result<bool, Refusal> {
+    match became {
+        Became::Nothing(why) => Err(why.refusal()),
+        became => Ok(became == Became::InForce),
+    }
 }
 
 /// Stops in force that concern whoever asks.
