@@ -37,8 +37,8 @@ interface Answer {
   command_id?: string;
   /** It refuses for a stop that fails closed, until then. Unix milliseconds. */
   untilMs?: number;
-  /** Decided without fresh verdicts. */
-  isStale?: boolean;
+  /** It was decided with fresh verdicts, and says so. */
+  isFresh?: boolean;
 }
 
 /** What opencode lets a plugin do with an answer. */
@@ -85,16 +85,24 @@ class Guard {
       const client = { name: 'opencode', version: '0.1.0', can };
       const answer = read(await this.#post(JSON.stringify({ v: 1, event, client, deadline_ms: Math.ceil(this.#deadlineMs) })));
       this.#failures = 0;
-      if (answer.untilMs !== undefined) keep(this.#stopped, agent, answer);
+      if (answer.untilMs !== undefined) this.#stop(agent, answer);
       // Only a guard that knows releases: one that has just started knows of no stop yet.
-      else if (isCall && !answer.deny && answer.isStale) return this.#refusedOn(agent, isCall) ?? this.#once(answer, agent);
-      else if (isCall) this.#stopped.delete(agent);
+      else if (isCall && answer.isFresh) this.#stopped.delete(agent);
+      else if (!answer.deny) return this.#refusedOn(agent, isCall) ?? this.#once(answer, agent);
       return this.#once(answer, agent);
     } catch {
       this.#failures += 1;
       this.#closedUntilMs = performance.now() + OPEN_MS;
       return this.#refusedOn(agent, isCall) ?? NO_OPINION;
     }
+  }
+
+  /** Remembers a refusal. Beyond the bound that leaves which ends first, silently: what is written here would stand in opencode's screen. */
+  #stop(agent: string, answer: Answer): void {
+    this.#stopped.set(agent, answer);
+    if (this.#stopped.size <= KEPT_MAX) return;
+    const [leaving] = [...this.#stopped].reduce((first, next) => ((next[1].untilMs ?? 0) < (first[1].untilMs ?? 0) ? next : first));
+    this.#stopped.delete(leaving);
   }
 
   /** The refusal that still holds where no guard answers that knows. */
@@ -153,14 +161,14 @@ function read(body: string): Answer {
   // Control characters, but line ends and tabs, are not for a terminal.
   const clean = typeof message === 'string' ? message.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '').trim() : '';
   const text = [...clean.slice(0, 2 * MESSAGE_CHARS_MAX)].slice(0, MESSAGE_CHARS_MAX).join('');
+  const isFresh = (state as { stale?: unknown } | null | undefined)?.stale === false;
   if (decision === 'deny') {
     if (text === '') throw new Error('a refusal without a text');
     const untilMs = fail === 'closed' ? Date.parse(String(expires_at)) : NaN;
-    return { deny: true, message: text, ...(Number.isNaN(untilMs) ? {} : { untilMs }) };
+    return { deny: true, message: text, isFresh, ...(Number.isNaN(untilMs) ? {} : { untilMs }) };
   }
-  const isStale = (state as { stale?: unknown } | null | undefined)?.stale === true;
-  if (action !== 'nudge' || text === '') return isStale ? { ...NO_OPINION, isStale } : NO_OPINION;
-  return { deny: false, message: text, isStale, ...(typeof command_id === 'string' ? { command_id } : {}) };
+  if (action !== 'nudge' || text === '') return { ...NO_OPINION, isFresh };
+  return { deny: false, message: text, isFresh, ...(typeof command_id === 'string' ? { command_id } : {}) };
 }
 
 /** Whether all of these may read what the agent does: this user, root, and the one that `hook-uid` names. */

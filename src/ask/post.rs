@@ -16,14 +16,14 @@ pub struct Reply {
     pub body: Vec<u8>,
     /// It refuses for a stop that fails closed: where no guard answers any more, calls are to be refused for so long.
     pub refuse_for: Option<Duration>,
-    /// It was decided without fresh verdicts: that a call may run is no release.
-    pub is_stale: bool,
+    /// It was decided with fresh verdicts. That a call may run is a release then, and else it is not.
+    pub is_fresh: bool,
 }
 
 /// Header of such an answer. Milliseconds.
 const REFUSE_FOR: &str = "loopwarden-refuse-for-ms";
-/// Header of an answer that was decided without fresh verdicts.
-const STALE: &str = "loopwarden-stale";
+/// Header of an answer that was decided with fresh verdicts.
+const FRESH: &str = "loopwarden-fresh";
 /// As long as a stop can be. Milliseconds.
 const REFUSE_FOR_MS_MAX: u64 = 7 * 24 * 60 * 60 * 1_000;
 
@@ -108,7 +108,7 @@ fn reply(answer: &[u8]) -> io::Result<Reply> {
     Ok(Reply {
         body: body.to_vec(),
         refuse_for: span_ms.map(|span_ms: u64| Duration::from_millis(span_ms.min(REFUSE_FOR_MS_MAX))),
-        is_stale: header(STALE).is_some(),
+        is_fresh: header(FRESH) == Some("1"),
     })
 }
 
@@ -147,8 +147,8 @@ mod tests {
         for none in ["X: 1", "loopwarden-refuse-for-ms: 0", "loopwarden-refuse-for-ms: -1", "loopwarden-refuse-for-ms: soon"] {
             assert_eq!(of(none), None, "{none}");
         }
-        for (head, is_stale) in [("Loopwarden-Stale: 1", true), ("X: loopwarden-stale", false)] {
-            assert_eq!(reply(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n").as_bytes()).unwrap().is_stale, is_stale, "{head}");
+        for (head, is_fresh) in [("Loopwarden-Fresh: 1", true), ("loopwarden-fresh: 0", false), ("X: loopwarden-fresh", false)] {
+            assert_eq!(reply(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n").as_bytes()).unwrap().is_fresh, is_fresh, "{head}");
         }
     }
 }

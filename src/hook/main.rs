@@ -93,15 +93,16 @@ fn answer(agent: &str, event: Option<&str>) -> Option<Vec<u8>> {
             }
             Some(kept)
         }
-        Ok(Reply { body, refuse_for: None, is_stale }) => {
+        Ok(Reply { body, refuse_for: None, is_fresh }) => {
             if stopped.is_any()
                 && let Some(call) = call()
             {
-                // A guard that has just started knows of no stop yet.
-                if is_stale && let Some(refused) = refusal(&stopped, &call) {
+                // Only a guard that knows releases: one that has just started knows of no stop yet, one that does not take the event of none.
+                if is_fresh {
+                    stopped.release(&call);
+                } else if let Some(refused) = refusal(&stopped, &call) {
                     return Some(refused);
                 }
-                stopped.release(&call);
             }
             answer::kept(&body)
         }

@@ -9,8 +9,10 @@ use std::{fs, io};
 
 use serde_json::value::RawValue;
 
-/// Refusals that are kept; beyond them the oldest leaves.
-const KEPT_MAX: usize = 256;
+/// Refusals that are kept; beyond them one leaves, and that is counted.
+const KEPT_MAX: usize = 1_024;
+/// Beside the folder: how many left for want of room. `hook status` reports it.
+const FORGOTTEN: &str = "hook-forgotten";
 /// Longest file that is read. Bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// Beginning of the name of a file that is being written, and how long that may take.
@@ -80,7 +82,7 @@ impl Stopped {
     /// The refusal of a call that is still to be refused.
     pub(crate) fn refusal(&self, call: &Call) -> Option<Vec<u8>> {
         let path = self.folder.as_ref()?.join(call.file());
-        if is_over(&path) {
+        if held(&path).is_none() {
             self.release(call);
             return None;
         }
@@ -106,20 +108,24 @@ fn write(folder: &Path, call: &Call, answer: &[u8], span: Duration) -> io::Resul
     fs::rename(&new, &path)
 }
 
-/// Whether the span of a file has passed since it was written. A clock that went back ends nothing.
-fn is_over(path: &Path) -> bool {
-    let Ok(file) = fs::metadata(path) else { return true };
-    let span_ms = || {
-        let text = fs::read(path).ok()?;
-        std::str::from_utf8(text.split(|byte| *byte == b'\n').next()?).ok()?.parse().ok()
-    };
-    let Some(span_ms) = Some(file.len()).filter(|bytes| *bytes <= FILE_BYTES_MAX).and_then(|_| span_ms()) else { return true };
+/// Whose refusal a file holds, of an agent's session, and how long it still does; none where it is over. A clock that went back ends nothing.
+fn held(path: &Path) -> Option<(Vec<String>, Duration)> {
+    let file = fs::metadata(path).ok().filter(|file| file.len() <= FILE_BYTES_MAX)?;
+    let text = fs::read(path).ok()?;
+    let mut lines = text.split(|byte| *byte == b'\n');
+    let span_ms = std::str::from_utf8(lines.next()?).ok()?.parse().ok()?;
+    let mut session: Vec<String> = serde_json::from_slice(lines.next().unwrap_or_default()).unwrap_or_default();
+    // Agent, event, session: what follows tells its sub-agents apart.
+    session.truncate(3);
     let age = file.modified().ok().and_then(|written| written.elapsed().ok()).unwrap_or_default();
-    age >= Duration::from_millis(span_ms)
+    let left = Duration::from_millis(span_ms).saturating_sub(age);
+    (!left.is_zero()).then_some((session, left))
 }
 
+/// Removes what is over. Where there is still no room, the refusal leaves that ends first, of the session that has most: a stopped session
+/// keeps one, however many agents it names.
 fn make_room(folder: &Path) -> io::Result<()> {
-    let mut left: Vec<(Duration, PathBuf)> = Vec::new();
+    let mut sessions: BTreeMap<Vec<String>, Vec<(Duration, PathBuf)>> = BTreeMap::new();
     for entry in fs::read_dir(folder)?.flatten() {
         let path = entry.path();
         let written = entry.metadata().and_then(|file| file.modified()).ok();
@@ -127,17 +133,20 @@ fn make_room(folder: &Path) -> io::Result<()> {
         if entry.file_name().to_string_lossy().starts_with(NEW) && age < WRITING_MAX {
             continue;
         }
-        if is_over(&path) {
-            let _ = fs::remove_file(&path);
-        } else {
-            left.push((age, path));
+        match held(&path) {
+            Some((session, left)) => sessions.entry(session).or_default().push((left, path)),
+            None => drop(fs::remove_file(&path)),
         }
     }
-    left.sort();
-    for (_, path) in left.iter().rev().take((left.len() + 1).saturating_sub(KEPT_MAX)) {
-        fs::remove_file(path)?;
+    if sessions.values().map(Vec::len).sum::<usize>() < KEPT_MAX {
+        return Ok(());
     }
-    Ok(())
+    let most = sessions.into_values().max_by_key(Vec::len).unwrap_or_default();
+    let Some((_, first)) = most.into_iter().min() else { return Ok(()) };
+    fs::remove_file(first)?;
+    let count = folder.with_file_name(FORGOTTEN);
+    let before = fs::read_to_string(&count).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0_u64);
+    fs::write(count, format!("{}\n", before.saturating_add(1)))
 }
 
 #[cfg(test)]
@@ -196,6 +205,19 @@ mod tests {
     }
 
     #[test]
+    fn a_stopped_session_that_makes_up_agents_pushes_out_its_own_refusals_alone() {
+        let folder = Folder::new("made-up");
+        let stopped = folder.stopped();
+        // It ends before all others.
+        stopped.keep(&call("quiet"), b"no", HOUR / 2);
+        for number in 0..KEPT_MAX + 3 {
+            let input = format!(r#"{{"session_id":"loud","hook_event_name":"PreToolUse","agent_id":"{number}"}}"#);
+            stopped.keep(&Call::of("claude-code", None, input.as_bytes()).unwrap(), b"no", HOUR);
+        }
+        assert!(stopped.refusal(&call("quiet")).is_some());
+    }
+
+    #[test]
     fn what_is_kept_is_bounded_and_nobody_else_s_to_read() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = Folder::new("bounded");
@@ -205,10 +227,11 @@ mod tests {
         }
         let files: Vec<_> = fs::read_dir(folder.0.join("hook-stopped")).unwrap().flatten().collect();
         assert_eq!(files.len(), KEPT_MAX);
+        assert_eq!(fs::read_to_string(folder.0.join(FORGOTTEN)).unwrap(), "3\n");
         assert!(stopped.refusal(&call(&(KEPT_MAX + 2).to_string())).is_some(), "the newest");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&folder.0.join("hook-stopped")), mode(&files[0].path())), (0o700, 0o600));
         fs::write(files[0].path(), "x".repeat(FILE_BYTES_MAX as usize + 1)).unwrap();
-        assert!(is_over(&files[0].path()), "one that nobody here has written");
+        assert!(held(&files[0].path()).is_none(), "one that nobody here has written");
     }
 }

@@ -66,7 +66,7 @@ pub(crate) enum CallAnswer {
 struct Heard {
     answer: CallAnswer,
     refuse_for: Option<Duration>,
-    is_stale: bool,
+    is_fresh: bool,
 }
 
 /// A stop that fails closed, as long as it is remembered.
@@ -129,7 +129,7 @@ impl Desk {
     /// What becomes of a call; none: no guard has answered. Only one that knows releases, and one that has just started knows of no stop.
     fn decided(&self, heard: Option<Heard>) -> CallAnswer {
         match heard {
-            Some(Heard { answer, refuse_for, is_stale }) if !is_stale || refuse_for.is_some() => {
+            Some(Heard { answer, refuse_for, is_fresh }) if is_fresh || refuse_for.is_some() => {
                 self.note(&answer, refuse_for);
                 answer
             }
@@ -168,10 +168,10 @@ impl Desk {
         let answer = loopwarden_ask::post(self.place.clone(), "/v1/check".to_owned(), || Ok(check), self.wait);
         let now = self.clock.elapsed();
         match answer {
-            Ok(Reply { body, refuse_for, is_stale }) => {
+            Ok(Reply { body, refuse_for, is_fresh }) => {
                 if let Some(answer) = read(&body) {
                     self.circuit().succeeded();
-                    return Some(Heard { answer, refuse_for, is_stale });
+                    return Some(Heard { answer, refuse_for, is_fresh });
                 }
                 self.failed(now, &"its answer is not understood");
             }
@@ -259,9 +259,9 @@ mod tests {
             desk.note(said, refuse_for);
             assert_eq!(desk.refused_on(), *expected, "{said:?} {refuse_for:?}");
         }
-        let allowed = |is_stale| Some(Heard { answer: CallAnswer::Nothing, refuse_for: None, is_stale });
+        let allowed = |is_fresh| Some(Heard { answer: CallAnswer::Nothing, refuse_for: None, is_fresh });
         desk.note(&refused, hour);
-        assert_eq!([None, allowed(true)].map(|heard| desk.decided(heard)), [refused.clone(), refused], "nobody who knows");
-        assert_eq!([allowed(false), allowed(true), None].map(|heard| desk.decided(heard)), [const { CallAnswer::Nothing }; 3]);
+        assert_eq!([None, allowed(false)].map(|heard| desk.decided(heard)), [refused.clone(), refused], "nobody who knows");
+        assert_eq!([allowed(true), allowed(false), None].map(|heard| desk.decided(heard)), [const { CallAnswer::Nothing }; 3]);
     }
 }

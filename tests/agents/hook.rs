@@ -194,10 +194,12 @@ fn whoever_was_stopped_is_refused_on_where_no_guard_answers_until_the_end_or_a_r
     assert_said(&ask(&before("s")), "");
     assert!(!folder.exists());
     // A guard that lets the call run ends it as well, and one that says nothing of failing closed begins nothing.
-    let open = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let open = "HTTP/1.1 200 OK\r\nloopwarden-fresh: 1\r\nContent-Length: 0\r\n\r\n";
+    // One that does not say that it knows releases nobody: it has just started, or does not take the event.
+    let unknown = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let plain = stop(1).replace("loopwarden-refuse-for-ms", "x-other");
     for (answers, refused_on) in
-        [(vec![stop(3_600_000)], true), (vec![stop(3_600_000), open.to_owned()], false), (vec![plain], false)]
+        [(vec![stop(3_600_000), unknown.to_owned()], true), (vec![stop(3_600_000), open.to_owned()], false), (vec![plain], false)]
     {
         for answer in answers {
             fs::remove_file(home.0.join(".cache/loopwarden/hook-failures")).ok();

@@ -89,7 +89,8 @@ class Decision:
             advice=_word(answer, "advice"),
             expires_at=_word(answer, "expires_at"),
             fails_closed=denied and answer.get("fail") == "closed",
-            stale=state.get("stale") is True,
+            # An answer that does not say that it knows does not know.
+            stale=state.get("stale") is not False,
             recorded=answer.get("recorded") is True,
         )
 

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ CONNECT_PART = 3
 BODY_BYTES_MAX = 256 * 1024
 # Nudges that are remembered, so that none is given twice.
 NUDGES_MAX = 10_000
-# Agents that are remembered to be stopped where no guard answers.
+# Agents that are remembered to be stopped where no guard answers. Beyond them one leaves, and that is a warning.
 STOPPED_MAX = 10_000
 # What `wrap` and most adapters can do with an answer.
 CAN = ("deny", "context_after", "replace_result")
@@ -102,7 +102,8 @@ class Guard(Asking):
         self._transport = Transport(address, token, deadline_ms / 1_000 / CONNECT_PART, guard_uid)
         self._lock = threading.Lock()
         self._nudged: OrderedDict[tuple[str, str, str], None] = OrderedDict()
-        self._stopped: OrderedDict[tuple[str, ...], Decision] = OrderedDict()
+        self._stopped: dict[tuple[str, ...], Decision] = {}
+        self._forgotten = 0
 
     def ask(self, event: Mapping[str, Any], can: Sequence[str], record: bool, deadline: float) -> Decision:
         """As `Asking.ask`. Where no guard with fresh verdicts answers, a stop that fails closed holds until its end."""
@@ -123,7 +124,7 @@ class Guard(Asking):
             if decision.fails_closed:
                 self._stopped[key] = decision
                 if len(self._stopped) > STOPPED_MAX:
-                    self._stopped.popitem(last=False)
+                    self._forget_one()
             elif is_call and not (decision.failure or decision.stale):
                 # Only a guard that knows releases: one that has just started knows of no stop yet.
                 self._stopped.pop(key, None)
@@ -134,6 +135,17 @@ class Guard(Asking):
                 del self._stopped[key]
                 return decision
         return dataclasses.replace(held, failure=decision.failure, recorded=decision.recorded, stale=decision.stale)
+
+    def _forget_one(self) -> None:
+        """Of the session that has most the one that ends first: it keeps one, however many agents it names."""
+        held = Counter(key[:2] for key in self._stopped)
+
+        def order(key: tuple[str, ...]) -> tuple[int, int]:
+            return -held[key[:2]], time_ms(self._stopped[key].expires_at) or 0
+
+        del self._stopped[min(self._stopped, key=order)]
+        self._forgotten += 1
+        self.breaker.warn(f"W0703: {self._forgotten} refusals of stopped agents had no room; without a guard these agents go on")
 
     def _ask(self, event: Mapping[str, Any], can: Sequence[str], record: bool, deadline: float) -> Decision:
         try:

@@ -340,7 +340,36 @@ def test_a_stop_that_fails_closed_holds_where_no_guard_answers_until_its_end(tmp
         held = guard.check(of("s").before())
         assert (held.denied, held.stale, held.failure) == (True, True, ""), "a guard that has just started knows of no stop"
         assert not guard.observe(of("s").after("x")).denied
+        for state in ({}, {"state": None}, {"state": {}}, {"state": {"stale": "no"}}):
+            answers["s"] = {**{key: value for key, value in allowed.items() if key != "state"}, **state}
+            held = guard.check(of("s").before())
+            assert (held.denied, held.stale) == (True, True), f"an answer that does not say that it knows: {state}"
         answers["s"] = allowed
         assert not guard.check(of("s").before()).denied, "whoever knows releases"
         answers.clear()
         assert not guard.check(of("s").before()).denied
+
+
+def test_beyond_the_bound_a_stopped_session_keeps_one_refusal_and_the_loss_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("loopwarden_client.guard.STOPPED_MAX", 4)
+    stopped = {
+        "v": 1, "decision": "deny", "action": "block", "message": "stopped", "fail": "closed",
+        "expires_at": "2999-01-01T00:00:00Z", "state": {"stale": False, "source": "embedded"},
+    }
+    answers = [(200, stopped)]
+
+    def of(session: str, agent: str) -> Call:
+        return Call("search", {"q": "same"}, session, agent, call_id="c1")
+
+    with FakeGuard(tmp_path / "guard.sock") as fake:
+        fake.rule.answer = lambda question: answers[0]  # type: ignore[method-assign]
+        guard = Guard(fake.address, deadline_ms=10_000)
+        for session, agent in [("quiet", "main"), *(("loud", f"made-up-{number}") for number in range(10))]:
+            assert guard.check(of(session, agent).before()).fails_closed
+        answers[0] = (503, {})
+        with caplog.at_level(logging.WARNING):
+            assert guard.check(of("quiet", "main").before()).denied, "another session's agents push it out"
+            assert guard.check(of("loud", "made-up-9").before()).denied
+    assert "W0703" in caplog.text

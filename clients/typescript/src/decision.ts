@@ -83,7 +83,8 @@ export function readDecision(body: string): Decision {
   }
   if (decision === 'deny' && answer['fail'] === 'closed') read.fail = 'closed';
   read.stop = answer['stop'] === true;
-  read.stale = isObject(state) && state['stale'] === true;
+  // An answer that does not say that it knows does not know.
+  read.stale = !isObject(state) || state['stale'] !== false;
   read.recorded = answer['recorded'] === true;
   return read;
 }

@@ -32,9 +32,11 @@ export interface GuardOptions {
 
 const DEFAULT_CALLER: Caller = { name: 'typescript', can: ['deny', 'context_before', 'context_after'] };
 const WARNING_EVERY_MS = 60_000;
+/** Between the parts of a key; no name holds it. */
+const SEPARATOR = '\u001f';
 /** Nudges remembered so that none is given twice. */
 const NUDGES_MAX = 4_096;
-/** Agents that are remembered to be stopped where no guard answers. */
+/** Agents that are remembered to be stopped where no guard answers. Beyond them one leaves, and that is a warning. */
 const STOPPED_MAX = 4_096;
 
 export class Guard implements Asking {
@@ -43,6 +45,7 @@ export class Guard implements Asking {
   readonly #events = new EventWriter();
   readonly #given = new Set<string>();
   readonly #stopped = new Map<string, Decision>();
+  #forgotten = 0;
   readonly #patience: { connectMs: number; deadlineMs: number };
   readonly #nowMs: () => number;
   readonly #warn: (text: string) => void;
@@ -100,12 +103,12 @@ export class Guard implements Asking {
   async #ask(event: AgentEvent, caller: Caller): Promise<Decision> {
     const decision = await this.#answer(event, caller);
     if (decision.fail === undefined && this.#stopped.size === 0) return decision;
-    const key = [event.tenant ?? '', event.session_id, event.agent?.id ?? 'main'].join('\u001f');
+    const session = [event.tenant ?? '', event.session_id].join(SEPARATOR);
+    const key = [session, event.agent?.id ?? 'main'].join(SEPARATOR);
     const isCall = event.kind === 'tool_call';
     if (decision.fail !== undefined) {
       this.#stopped.set(key, decision);
-      const [oldest] = this.#stopped.keys();
-      if (this.#stopped.size > STOPPED_MAX && oldest !== undefined) this.#stopped.delete(oldest);
+      if (this.#stopped.size > STOPPED_MAX) this.#forgetOne();
       return decision;
     }
     const { failed, recorded, stale } = decision;
@@ -118,6 +121,19 @@ export class Guard implements Asking {
       return decision;
     }
     return { ...held, recorded, stale, ...(failed === undefined ? {} : { failed }) };
+  }
+
+  /** Of the session that has most the one that ends first: it keeps one, however many agents it names. */
+  #forgetOne(): void {
+    const sessionOf = (key: string): string => key.slice(0, key.lastIndexOf(SEPARATOR));
+    const held = new Map<string, number>();
+    for (const session of [...this.#stopped.keys()].map(sessionOf)) held.set(session, (held.get(session) ?? 0) + 1);
+    const most = Math.max(...held.values());
+    const leaving = [...this.#stopped].filter(([key]) => held.get(sessionOf(key)) === most);
+    const ends = leaving.map(([key, { expires_at }]) => ({ key, endsMs: timeMs(expires_at ?? '') ?? 0 }));
+    this.#stopped.delete(ends.reduce((first, next) => (next.endsMs < first.endsMs ? next : first)).key);
+    this.#forgotten += 1;
+    this.warn(`loopwarden: W0703: ${this.#forgotten} refusals of stopped agents had no room; without a guard these agents go on`);
   }
 
   async #answer(event: AgentEvent, caller: Caller): Promise<Decision> {

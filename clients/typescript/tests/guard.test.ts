@@ -125,7 +125,7 @@ test('fields of the wrong type are ignored, the decision stands', async () => {
   const odd = { v: 1, decision: 'deny', action: 7, message: 'no', placement: 'everywhere', command_id: 5, level: 'x', reason: 'r', expires_at: {}, stop: 'yes', state: 3, recorded: 1, __proto__: { a: 1 } };
   const { url } = await server((_, response) => void response.end(JSON.stringify(odd)));
   const decision = await guardOf(url).guard.check(CALL);
-  assert.deepEqual(decision, { decision: 'deny', action: 'block', message: 'no', stop: false, stale: false, recorded: false });
+  assert.deepEqual(decision, { decision: 'deny', action: 'block', message: 'no', stop: false, stale: true, recorded: false });
 });
 
 test('a message is cut at 1,000 characters and loses control characters', async () => {
@@ -390,6 +390,11 @@ test('a stop that fails closed holds where no guard answers, until its end', asy
   said = { ...allowed, state: { stale: true, source: 'embedded' } };
   const stale = await other.check(CALL, caller);
   assert.deepEqual([stale.decision, stale.stale, stale.failed], ['deny', true, undefined], 'a guard that has just started knows of no stop');
+  for (const state of [undefined, null, {}, { stale: 'no' }]) {
+    said = { ...allowed, state };
+    const silent = await other.check(CALL, caller);
+    assert.deepEqual([silent.decision, silent.stale], ['deny', true], 'an answer that does not say that it knows');
+  }
   said = { ...allowed, state: { stale: false, source: 'embedded' } };
   assert.equal((await other.check(CALL, caller)).decision, 'allow', 'whoever knows releases');
   said = undefined;

@@ -205,6 +205,12 @@ test('a guard without fresh verdicts releases nobody, and one with them does', a
   await assert.rejects(call('1'), /no/);
   said = allowed(true);
   await assert.rejects(call('2'), /no/);
+  for (const other of [{ v: 1, decision: 'allow', action: 'none' }, { ...deny, message: 'a block', state: { stale: true } }]) {
+    said = other;
+    await assert.rejects(call('unknown'));
+    said = allowed(true);
+    await assert.rejects(call('still'), /no/, 'whoever does not say that he knows releases nobody');
+  }
   said = allowed(false);
   await call('3');
   said = allowed(true);

@@ -32,9 +32,9 @@ pub const PAGES: &[Page] = pages! {
     "E0501" "E0502" "E0503" "E0504"
     "E0601" "E0602"
     "E0701" "E0702" "E0703"
-    "W0301" "W0302" "W0303" "W0304" "W0305" "W0306" "W0307" "W0308" "W0309"
-    "W0310"
+    "W0301" "W0302" "W0303" "W0304" "W0305" "W0306" "W0307" "W0308" "W0309" "W0310"
     "W0401"
+    "W0701" "W0702" "W0703"
 };
 
 /// The page of a code, in upper or lower case, with or without brackets: `E0102`, `e0102`, `error[E0102]`.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, builder::PossibleValuesParser};
+use loopwarden_settings::Diagnostic;
 use loopwarden_sources::install::Target;
 use serde_json::json;
 
@@ -55,6 +56,12 @@ pub(super) fn run(args: &StatusArgs) -> Outcome {
     if let Ok(failures) = std::fs::read_to_string(setting.cache.join("loopwarden/hook-failures")) {
         let line: String = failures.lines().next().unwrap_or_default().chars().filter(|letter| !letter.is_control()).collect();
         out.line(format!("failures of loopwarden-hook in a row, and the last one: {line}"))?;
+    }
+    let forgotten = std::fs::read_to_string(setting.cache.join("loopwarden/hook-forgotten"));
+    if let Some(count) = forgotten.ok().and_then(|text| text.trim().parse::<u64>().ok()) {
+        let message = format!("{count} refusals of stopped agents had no room: where no guard answers, these agents go on");
+        let help = "release what need not be stopped, then remove the file hook-forgotten";
+        out.line(Diagnostic::new("W0703", message).help(help).to_string())?;
     }
     out.flush()?;
     if total == 0 { Err(Failure::answer_is_no()) } else { Ok(()) }

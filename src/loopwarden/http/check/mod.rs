@@ -49,15 +49,15 @@ pub(super) async fn post(
 }
 
 /// An answer of the guard on its way to a program that has no clock of the day: where it refuses for a stop that fails closed, for how long
-/// calls are to be refused where nobody answers any more. An answer without fresh verdicts says so: it releases nobody.
+/// calls are to be refused where nobody answers any more. Only an answer that was decided with fresh verdicts says so: no other releases.
 pub(super) fn holding(mut response: Response, decided: Option<&Answer>) -> Response {
     let stop = decided.filter(|answer| answer.decision == Decision::Deny && answer.fail == Some(Fail::Closed));
     let end = stop.and_then(|answer| EventTime::parse_rfc3339(answer.expires_at.as_deref()?));
     if let Some(left_ms) = end.map(|end| end.0.saturating_sub(clock::now_ms())).filter(|left_ms| *left_ms > 0) {
         response.headers_mut().insert("loopwarden-refuse-for-ms", HeaderValue::from(left_ms));
     }
-    if decided.is_some_and(|answer| answer.state.stale) {
-        response.headers_mut().insert("loopwarden-stale", HeaderValue::from_static("1"));
+    if decided.is_some_and(|answer| !answer.state.stale) {
+        response.headers_mut().insert("loopwarden-fresh", HeaderValue::from_static("1"));
     }
     response
 }
