@@ -3,7 +3,7 @@
 //! Whoever runs a guard does the following:
 //!
 //! 1. Feeds it with what is in force, as it comes and in any order: [`Guard::row`] with rows of the state topic, or [`Guard::command`] with
-//!    commands. What it forgets for want of room is noted, and never taken for what never was.
+//!    commands, between [`Guard::reads_anew`] and [`Guard::is_whole`] where they come from elsewhere. What it forgets for want of room is noted, and never taken for what never was.
 //! 2. For each check calls [`Guard::open`], which decodes the event, once. A check that is none ends here, with the field concerned.
 //! 3. After a call: records [`Opened::take_events`], and where the judging runs in the same process waits for it, so that its verdict is
 //!    known.
@@ -88,7 +88,15 @@ impl Opened {
 #[derive(Debug)]
 pub struct Guard {
     options: Options,
-    rows: Rows,
+    pub(crate) rows: Rows,
+    /// What binds, of a reading of the source before the one that goes on, or of the guard before a restart.
+    pub(crate) kept: Rows,
+    /// When a guard that restarted took over what binds; none once its source was read.
+    pub(crate) kept_at: Option<EventTime>,
+    /// The source is read from its beginning, and not yet to its end.
+    pub(crate) is_partial: bool,
+    /// Readings of the source that began or ended.
+    pub(crate) readings: u64,
     deliveries: Deliveries,
     /// Those that came without an id.
     open_calls: Calls,
@@ -105,6 +113,10 @@ impl Guard {
         Self {
             options,
             rows: Rows::default(),
+            kept: Rows::default(),
+            kept_at: None,
+            is_partial: false,
+            readings: 0,
             deliveries: Deliveries::default(),
             open_calls: Calls::remembered_for(OPEN_MS_MAX),
             refused_calls: Calls::remembered_for(ECHO_MS),
@@ -165,11 +177,6 @@ impl Guard {
         self.rows.until(&SubjectKey::Stop(whom.clone()), now)
     }
 
-    /// Forgets all verdicts: their source begins anew.
-    pub fn forget_verdicts(&mut self) {
-        self.rows = Rows::default();
-    }
-
     /// What was counted since the start.
     #[must_use]
     pub fn counts(&self, now: EventTime) -> Counts {
@@ -180,7 +187,15 @@ impl Guard {
     /// Whether verdicts that are known are of now.
     #[must_use]
     pub fn is_fresh(&self, knowledge: Knowledge, now: EventTime) -> bool {
-        knowledge.trust(self.options.stale_after_ms, now).0 == Trust::Fresh
+        self.trust(knowledge, now).0 == Trust::Fresh
+    }
+
+    /// Amid a reading nobody knows what the rest of it lifts or places: what is known is as that of a source that is not heard.
+    fn trust(&self, knowledge: Knowledge, now: EventTime) -> (Trust, Freshness) {
+        match knowledge.trust(self.options.stale_after_ms, self.kept_at, now) {
+            (Trust::Fresh, state) if self.is_partial => (Trust::Aging, Freshness { stale: true, ..state }),
+            trust => trust,
+        }
     }
 
     /// Subjects with verdicts, and agents that had a nudge.
@@ -273,7 +288,7 @@ impl Guard {
 
     /// Decides about a check that was opened. Nothing can fail here: the event was decoded when the check was opened.
     pub fn decide(&mut self, opened: &mut Opened, knowledge: Knowledge, now: EventTime) -> Answer {
-        let (trust, mut state) = knowledge.trust(self.options.stale_after_ms, now);
+        let (trust, mut state) = self.trust(knowledge, now);
         state.stale |= !self.missing(opened, now).is_empty();
         self.counts.stale += u64::from(state.stale);
         let candidates = self.candidates(opened, now);
@@ -321,7 +336,7 @@ impl Guard {
     /// Verdicts in force that an event may have to do with.
     fn candidates(&self, opened: &Opened, now: EventTime) -> Vec<Candidate> {
         let (agent, call) = (&opened.agent, opened.call.as_ref());
-        let tables = || std::iter::once(&self.rows).chain(&opened.found);
+        let tables = || [&self.rows, &self.kept].into_iter().chain(&opened.found);
         let mut bound = Vec::new();
         tables().for_each(|rows| rows.binding(agent, call, now, &mut bound));
         let held = if opened.phase == Phase::After { self.deliveries.held(&agent.key) } else { Vec::new() };
@@ -401,6 +416,7 @@ impl Guard {
         }
         self.swept_ms = now.0;
         self.rows.sweep(now);
+        self.kept.sweep(now);
         self.deliveries.sweep(now.0);
         self.asking.forget_before(now.0.saturating_sub(ASKING_MS));
         self.open_calls.sweep(now.0);

@@ -12,10 +12,12 @@ mod agents {
 mod counts;
 mod decide;
 mod guard;
+mod keeping;
 mod options;
 mod staleness;
 /// The verdicts in force, found by subject or by call: bounded, with a share for each tenant.
 mod table {
+    pub(crate) mod kept;
     pub(crate) mod lost;
     pub(crate) mod lru;
     pub(crate) mod matching;
@@ -40,6 +42,7 @@ pub use decide::{Phase, WithoutChannel};
 pub use guard::{Guard, Opened};
 pub use options::{Options, Record};
 pub use staleness::{Knowledge, STALE_AFTER_MS};
+pub use table::kept::{KEPT_BYTES_MAX, Kept, NotKept};
 pub use wire::answer::{Action, Answer, Decision, Dropped, Fail, Freshness, Placement, Reason, Source};
 pub use wire::capabilities::Capabilities;
 pub use wire::check::{BadCheck, Check, Client, DEADLINE_DEFAULT_MS, DEADLINE_MAX_MS};

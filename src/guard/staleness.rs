@@ -34,13 +34,16 @@ pub(crate) enum Trust {
 impl Knowledge {
     /// A source that is not heard may have lifted any block since. One that is heard but behind has not lifted those that are known, and
     /// whoever floods it must not do so either.
-    pub(crate) fn trust(self, stale_after_ms: i64, now: EventTime) -> (Trust, Freshness) {
+    ///
+    /// What was kept over a restart at `kept_at` stands as long as what was heard then, and is stale.
+    pub(crate) fn trust(self, stale_after_ms: i64, kept_at: Option<EventTime>, now: EventTime) -> (Trust, Freshness) {
         let Self { as_of, late_ms, source } = self;
-        let unheard_ms = as_of.map(|as_of| now.0.saturating_sub(as_of.0).max(0));
+        let since = |time: EventTime| now.0.saturating_sub(time.0).max(0);
+        let (unheard_ms, known_ms) = (as_of.map(since), as_of.max(kept_at).map(since));
         let lag_ms = unheard_ms.map(|unheard_ms| unheard_ms.saturating_add(late_ms.max(0)));
-        let trust = match (unheard_ms, lag_ms) {
+        let trust = match (known_ms, lag_ms) {
             (_, Some(lag_ms)) if lag_ms <= stale_after_ms => Trust::Fresh,
-            (Some(unheard_ms), _) if unheard_ms <= stale_after_ms.saturating_mul(BLOCKS_STAND) => Trust::Aging,
+            (Some(known_ms), _) if known_ms <= stale_after_ms.saturating_mul(BLOCKS_STAND) => Trust::Aging,
             _ => Trust::Gone,
         };
         let freshness = Freshness {

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::wire::verdict::tests::{command, row};
 use crate::{
-    Action, Answer, Capabilities, Check, Client, Counts, Decision, Dropped, Guard, Knowledge, Options, Placement, Source,
-    WithoutChannel,
+    Action, Answer, Capabilities, Check, Client, Counts, Decision, Dropped, Guard, KEPT_BYTES_MAX, Kept, Knowledge, NotKept,
+    Options, Placement, Source, WithoutChannel,
 };
 
 const START_MS: i64 = 1_767_225_660_000;
@@ -413,4 +413,76 @@ fn a_verdict_that_was_forgotten_and_looked_up_binds_as_ever() {
     let asked = talk.guard.decide(&mut opened, knowledge, now);
     assert_eq!((asked.decision, asked.state.stale), (Decision::Deny, false));
     assert_eq!((talk.counts().looked_up, talk.guard.held().0), (1, crate::table::rows::SUBJECTS_MAX));
+}
+
+/// What another guard takes over of this one, by way of its text; what has no room is counted.
+fn restarted(talk: &Talk) -> (Talk, usize) {
+    let (text, left_out) = talk.guard.kept(talk.now()).text("source");
+    let mut other = Talk { as_of_ms: 0, now_ms: talk.now_ms + 60_000, ..Talk::new(&["deny", "context_after"]) };
+    let now = other.now();
+    assert!(other.guard.restore(Kept::read(text.as_bytes(), "source").unwrap(), now));
+    (other, left_out)
+}
+
+#[test]
+fn a_block_that_was_kept_stands_over_a_restart_as_long_as_one_whose_source_is_silent_and_no_text_is_kept() {
+    let mut talk = Talk::new(&["deny"]);
+    talk.take(&command("b", "block", 1));
+    let mut nudge = command("n", "nudge", 2);
+    nudge["scope"]["agent_id"] = "other".into();
+    talk.take(&nudge);
+    let text = talk.guard.kept(talk.now()).text("source").0;
+    assert!(!text.contains("[System]") && !text.contains("sum") && text.lines().count() == 3, "{text}");
+    let (mut other, left_out) = restarted(&talk);
+    assert_eq!(left_out, 0);
+    let at_ms = other.now_ms;
+    for (later_ms, decision) in [(0, Decision::Deny), (30_000, Decision::Deny), (30_001, Decision::Allow)] {
+        other.now_ms = at_ms + later_ms;
+        let asked = other.before(&later_ms.to_string()).answer;
+        assert_eq!((asked.decision, asked.state.stale), (decision, true), "{later_ms}");
+    }
+    // The source was read: it has the last word.
+    let now = other.now();
+    other.as_of_ms = i64::MAX;
+    other.guard.is_whole(true, now);
+    let asked = other.before("last").answer;
+    assert_eq!((asked.decision, asked.state.stale), (Decision::Allow, false));
+}
+
+#[test]
+fn what_has_no_room_in_a_file_is_no_stop_as_long_as_there_is_a_block() {
+    let mut talk = Talk::new(&["deny"]);
+    let mut stop = command("stop", "block", 1);
+    stop["scope"] = json!({ "kind": "session", "by": "stop" });
+    // It ends before all others.
+    stop["expires_at"] = "2026-01-01T00:05:00Z".into();
+    for number in 0..40_000 {
+        let mut other = command(&format!("{number}"), "block", 1);
+        other["session_id"] = format!("other-{number}").into();
+        talk.take(&other);
+    }
+    talk.take(&stop);
+    let (text, left_out) = talk.guard.kept(talk.now()).text("source");
+    assert!(text.len() <= KEPT_BYTES_MAX && left_out > 0, "{} {left_out}", text.len());
+    let (mut other, _) = restarted(&talk);
+    let asked = other.before("1").answer;
+    assert_eq!((asked.decision, asked.state.stale), (Decision::Deny, true));
+    assert!(asked.message.unwrap().starts_with("An operator has stopped this agent until "));
+}
+
+#[test]
+fn a_text_is_believed_as_it_was_written_and_about_its_source_alone() {
+    let mut talk = Talk::new(&["deny"]);
+    talk.take(&command("b", "block", 1));
+    let text = talk.guard.kept(talk.now()).text("source").0.into_bytes();
+    assert!(Kept::read(&text, "source").is_ok());
+    assert_eq!(Kept::read(&text, "another").unwrap_err(), NotKept::Foreign);
+    for at in 0..text.len() {
+        let mut flipped = text.clone();
+        flipped[at] ^= 1;
+        assert!(Kept::read(&flipped, "source").is_err(), "{at}");
+        assert!(Kept::read(&text[..at], "source").is_err(), "{at}");
+    }
+    assert_eq!(Kept::read(b"", "source").unwrap_err(), NotKept::Damaged);
+    assert_eq!(Kept::read(b"somebody's notes", "source").unwrap_err(), NotKept::Unknown);
 }

@@ -141,7 +141,7 @@ class OnKafka:
         arguments = ["run", "--data-dir", str(folder / "data"), "--set", "http.listen=ADDRESS", "--set", "mode=live", "--set", "lanes=1", *kafka]
         self.run = Process("run", folder, arguments)
         until("all tasks of the fleet", lambda: self.run.is_ready("8 of 8 tasks run"), self.run.process, self.run.log)
-        self.guard = Process("guard", folder, ["guard", "--state", "kafka", "--listen", "ADDRESS", *kafka])
+        self.guard = Process("guard", folder, ["guard", "--state", "kafka", "--listen", "ADDRESS", "--keep", str(folder / "kept"), *kafka])
         self.address = self.guard.address
 
     def commands(self):

@@ -86,7 +86,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=".") as folder:
         sets = ["--set", "http.listen=127.0.0.1:0", "--set", "mode=live"]
         engine, address = start([program, "run", "--data-dir", f"{folder}/data", *sets], "http://")
-        upstream = ["--upstream", f"http://{address}", "--listen", "127.0.0.1:0", "--data-dir", folder]
+        upstream = ["--upstream", f"http://{address}", "--listen", "127.0.0.1:0", "--data-dir", folder, "--keep", f"{folder}/kept"]
         guard, beside = start([program, "guard", *upstream], "guard: ")
         try:
             empty = memory_mb(guard)

@@ -73,6 +73,8 @@ impl One {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
             command.env_remove(name);
         }
+        // What it keeps over a kill lies beside its socket.
+        command.env("XDG_STATE_HOME", self.socket.with_extension("state"));
         let child = command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
         self.child = Some(child.expect("a guard"));
         self.back = None;

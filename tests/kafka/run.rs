@@ -43,6 +43,8 @@ pub(crate) fn program(world: &World, arguments: &[&str]) -> Command {
         command.env_remove(name);
     }
     let options = &world.options;
+    // What a guard keeps over a restart is that of its own world.
+    command.env("XDG_STATE_HOME", PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("state-{}", options.app)));
     command.args(arguments).stdin(Stdio::null());
     for (key, value) in [
         ("kafka.bootstrap_servers", options.bootstrap_servers.as_str()),

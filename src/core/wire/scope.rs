@@ -67,7 +67,8 @@ const OPAQUE: &str = "opaque";
 
 impl<'a> Scope<'a> {
     /// The scope of a command about a subject.
-    pub(super) fn of(scope: &'a engine::Scope, subject: &Subject<'a>) -> Self {
+    #[must_use]
+    pub fn of(scope: &'a engine::Scope, subject: &Subject<'a>) -> Self {
         Self {
             kind: subject.kind.into(),
             name: subject.name.map(Cow::Borrowed),

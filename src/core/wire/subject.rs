@@ -27,7 +27,9 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    pub(super) fn of(subject: &'a SubjectKey) -> Self {
+    /// What names a subject, as a row has it.
+    #[must_use]
+    pub fn of(subject: &'a SubjectKey) -> Self {
         match subject {
             SubjectKey::Agent { tenant, session_id, agent_id } => {
                 Self { agent_id: Some(agent_id), ..Self::named(tenant, Kind::Session, session_id) }

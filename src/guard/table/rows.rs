@@ -32,7 +32,7 @@ const JOINED_MS: i64 = 30 * 24 * 3_600_000;
 /// Verdicts in force, by subject; bounded by [`SUBJECTS_MAX`] and [`BYTES_MAX`], and stops by [`STOPS_MAX`].
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    subjects: BTreeMap<Arc<SubjectKey>, Subject>,
+    pub(super) subjects: BTreeMap<Arc<SubjectKey>, Subject>,
     places: BTreeMap<Whom, Place>,
     stops: usize,
     bytes: usize,
@@ -40,18 +40,21 @@ pub(crate) struct Rows {
     lost: Lost,
     /// Subjects that left, or were not taken, because there were too many.
     pub(crate) evicted: u64,
+    /// How often a subject with a block came or went.
+    pub(crate) changes: u64,
 }
 
+/// What is known of a subject, and how far its commands were read.
 #[derive(Debug, Default)]
-struct Subject {
-    epoch: u64,
-    seq: u64,
+pub(crate) struct Subject {
+    pub(super) epoch: u64,
+    pub(super) seq: u64,
     /// None where all was lifted: a command that comes late must not place it again.
-    verdicts: Vec<Arc<Verdict>>,
+    pub(super) verdicts: Vec<Arc<Verdict>>,
     /// Whom its agent is among, whether its checks say so or not.
     joined: Vec<Whom>,
     /// After it nothing of this is in force.
-    ends_at: EventTime,
+    pub(crate) ends_at: EventTime,
     /// Memory that it takes, about.
     bytes: usize,
 }
@@ -72,7 +75,7 @@ impl Rows {
         let joined: Vec<_> = joined.iter().map(|(kind, name)| Whom::new(&key.whom().tenant, *kind, name)).collect();
         let known_until = (!joined.is_empty()).then(|| now.plus_ms(JOINED_MS));
         if let Some(ends_at) = verdicts.iter().map(|verdict| verdict.expires_at).chain(known_until).max() {
-            self.put(key, Subject { epoch, seq, verdicts, joined, ends_at, bytes: 0 });
+            self.put(Arc::new(key), Subject { joined, ..Subject::of(epoch, seq, verdicts, ends_at) });
         }
     }
 
@@ -95,7 +98,7 @@ impl Rows {
         }
         // What was lifted or replaced is remembered as long as it would have held.
         let ends_at = known.ends_at.max(command.expires_at);
-        self.put(command.subject, Subject { epoch, seq, verdicts, joined: known.joined, ends_at, bytes: 0 });
+        self.put(Arc::new(command.subject), Subject { joined: known.joined, ..Subject::of(epoch, seq, verdicts, ends_at) });
     }
 
     /// Adds the verdicts in force that bind an agent, and its call where there is one.
@@ -152,13 +155,13 @@ impl Rows {
         self.subjects.len() - self.stops
     }
 
-    fn put(&mut self, key: SubjectKey, mut subject: Subject) {
+    pub(super) fn put(&mut self, key: Arc<SubjectKey>, mut subject: Subject) {
         let (class, whom) = (Class::of(&key), key.whom());
         if class == Class::Stop && self.stops >= STOPS_MAX {
             self.evicted += 1;
             return;
         }
-        let key = Arc::new(key);
+        self.changes += u64::from(subject.has_block());
         if class == Class::Stop {
             self.stops += 1;
         } else {
@@ -175,8 +178,9 @@ impl Rows {
         while self.bytes > BYTES_MAX && self.evict(Measure::Bytes) {}
     }
 
-    fn remove(&mut self, key: &SubjectKey) -> Option<Subject> {
+    pub(super) fn remove(&mut self, key: &SubjectKey) -> Option<Subject> {
         let (key, subject) = self.subjects.remove_entry(key)?;
+        self.changes += u64::from(subject.has_block());
         let (class, whom) = (Class::of(&key), key.whom());
         if class == Class::Stop {
             self.stops -= 1;
@@ -217,9 +221,16 @@ impl Rows {
 }
 
 impl Subject {
+    pub(super) fn of(epoch: u64, seq: u64, verdicts: Vec<Arc<Verdict>>, ends_at: EventTime) -> Self {
+        Self { epoch, seq, verdicts, joined: Vec::new(), ends_at, bytes: 0 }
+    }
+
+    fn has_block(&self) -> bool {
+        self.verdicts.iter().any(|verdict| verdict.is_block())
+    }
+
     fn leaver(&self, key: &Arc<SubjectKey>) -> Leaver {
-        let has_block = self.verdicts.iter().any(|verdict| verdict.is_block());
-        Leaver { has_block, ends_at: self.ends_at, key: Arc::clone(key) }
+        Leaver { has_block: self.has_block(), ends_at: self.ends_at, key: Arc::clone(key) }
     }
 }
 

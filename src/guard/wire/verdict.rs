@@ -40,6 +40,28 @@ impl Verdict {
         self.is_block() && self.level >= 4 && self.advice.as_deref() == Some(engine::Advice::Stop.as_str())
     }
 
+    /// As a row has it, without its text.
+    pub(crate) fn without_text<'a>(&'a self, subject: &wire::Subject<'a>) -> wire::Verdict<'a> {
+        let action = if self.is_block() { engine::Action::Block } else { engine::Action::Nudge };
+        wire::Verdict {
+            command_id: Cow::Borrowed(&self.command_id),
+            action: action.as_str().into(),
+            scope: wire::Scope::of(&self.scope, subject),
+            level: self.level,
+            episode: Cow::Borrowed(&self.episode),
+            code: Cow::Borrowed(&self.code),
+            message: Cow::default(),
+            placement: None,
+            call_id: None,
+            advice: self.advice.as_deref().map(Cow::Borrowed),
+            actor: None,
+            reason: None,
+            fail: self.fails_closed.then_some(CLOSED.into()),
+            issued_at: Some(self.issued_at),
+            expires_at: Some(self.expires_at),
+        }
+    }
+
     /// Memory that it takes, about. Bytes.
     pub(crate) fn bytes(&self) -> usize {
         let texts = [&self.command_id, &self.episode, &self.code, &self.message];

@@ -12,3 +12,4 @@ mod named;
 mod neighbours;
 mod nonsense;
 mod stranger;
+mod restarts;

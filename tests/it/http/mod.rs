@@ -17,7 +17,7 @@ mod quality;
 mod readme;
 mod reload;
 mod same;
-mod sidecar;
+pub(crate) mod sidecar;
 mod states;
 mod stops;
 mod table;

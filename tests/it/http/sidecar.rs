@@ -12,19 +12,21 @@ use crate::http::client::{Client, PATIENCE};
 use crate::http::{PAUSE, Running, Scratch};
 
 /// A guard; killed with this value.
-struct Guard {
+pub(crate) struct Guard {
     child: Child,
     place: String,
 }
 
 impl Guard {
-    fn start(scratch: &Scratch, arguments: &[&str]) -> Self {
+    /// Starts it. What it keeps over a restart lies in a folder of the test.
+    pub(crate) fn start(scratch: &Scratch, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
             command.env_remove(name);
         }
         let errors = fs::File::create(scratch.0.join("guard-stderr")).unwrap();
         command.arg("guard").args(arguments).args(["--data-dir", "unused", "--log-level", "warn"]);
+        command.env("XDG_STATE_HOME", scratch.0.join("state"));
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
         let mut line = String::new();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
@@ -34,7 +36,7 @@ impl Guard {
         Self { child, place: place.to_owned() }
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::new(self.place.strip_prefix("http://").unwrap())
     }
 }
@@ -58,7 +60,7 @@ fn check(number: usize, kind: &str) -> Value {
     json!({ "event": event, "client": { "name": "test", "can": ["deny", "context_after"] } })
 }
 
-fn until_so<T: std::fmt::Debug>(mut ask: impl FnMut(usize) -> T, is_so: impl Fn(&T) -> bool) -> T {
+pub(crate) fn until_so<T: std::fmt::Debug>(mut ask: impl FnMut(usize) -> T, is_so: impl Fn(&T) -> bool) -> T {
     let deadline = Deadline::after(PATIENCE);
     for number in 0.. {
         let answer = ask(number);
@@ -165,6 +167,7 @@ fn a_socket_file_is_the_way_in_by_default_and_nobody_upstream_is_no_reason_to_wa
     let second = Command::new(env!("CARGO_BIN_EXE_loopwarden"))
         .args(["guard", "--upstream", "http://127.0.0.1:1", "--data-dir", "unused", "--socket"])
         .arg(&socket)
+        .env("XDG_STATE_HOME", scratch.0.join("second"))
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&second.stderr).into_owned();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::{sync::Arc, time::Duration};
 
-use loopwarden_guard::{Options, Source};
+use loopwarden_guard::{Guard, Options, Source};
 use loopwarden_kafka::{Followed, Forwarder, Judged, KafkaOptions, StateFollower};
 use loopwarden_log::LogError;
 use loopwarden_settings::Config;
@@ -84,10 +84,11 @@ fn follow(options: &KafkaOptions, desk: &Desk, late_ms: &AtomicI64, stop: &Atomi
 
 fn follow_once(options: &KafkaOptions, desk: &Desk, late_ms: &AtomicI64, stop: &AtomicBool) -> Result<(), LogError> {
     let mut follower = StateFollower::open(options)?;
+    desk.feed(Guard::reads_anew);
     while !stop.load(Ordering::Acquire) {
         let came = follower.turn(TURN, &mut |key, value| desk.feed(|guard, now| guard.row(key, value, now)))?;
         if came == Followed::Current {
-            desk.is_current(late_ms.load(Ordering::Acquire));
+            desk.is_current(late_ms.load(Ordering::Acquire), true);
         }
     }
     Ok(())

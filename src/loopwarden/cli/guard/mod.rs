@@ -1,6 +1,7 @@
 //! `guard`: answers the checks of agents on this host, and lets every call run where it knows of no verdict.
 
 mod kafka;
+mod kept;
 mod queue;
 mod upstream;
 mod works;
@@ -17,6 +18,7 @@ use loopwarden_settings::{LocalClients, read_secret};
 use works::{Deliveries, Works};
 
 use crate::cli::args::{ConfigArgs, LogArgs};
+use crate::cli::guard::kept::KeptFile;
 use crate::failure::{Failure, Outcome};
 use crate::http::{Door, Endpoint, Principals, Roles, Server, Token};
 use crate::{
@@ -65,6 +67,9 @@ pub struct GuardArgs {
     /// Verdicts older than this are stale; known blocks stand three times as long
     #[arg(long, default_value_t = STALE_AFTER_MS, value_parser = clap::value_parser!(i64).range(100..=3_600_000), value_name = "MS")]
     pub stale_after_ms: i64,
+    /// File in which it keeps what binds over a restart; default: a file in loopwarden in $XDG_STATE_HOME, else in .local/state of $HOME
+    #[arg(long, value_name = "FILE")]
+    pub keep: Option<PathBuf>,
     /// Settings.
     #[command(flatten)]
     pub config: ConfigArgs,
@@ -112,8 +117,12 @@ pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
         Some(url) => upstream::start(url, args.upstream_token_file.as_deref(), options, &stop)?,
         None => kafka::start(&loaded.config, options, &stop)?,
     };
-    let Works { desk, threads, deliveries, place: source } = works;
-    if await_verdicts(&desk, &signals) {
+    let Works { desk, mut threads, deliveries, place: source } = works;
+    let kept = KeptFile::of(args.keep.as_deref(), &source, &place);
+    let (binds, writer) = kept.start(&desk, &stop)?;
+    threads.extend(writer);
+    // Who knows what binds listens at once: nobody gets through meanwhile.
+    if binds || await_verdicts(&desk, &signals) {
         serve(&place, door, desk, deliveries, &source, &signals)?;
     }
     stop.store(true, Ordering::Release);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{sync::Arc, time::Duration};
 
 use loopwarden_core::limits::{HTTP_COMMANDS_BYTES, HTTP_COMMANDS_MAX};
-use loopwarden_guard::{Options, Record, Source};
+use loopwarden_guard::{Guard, Options, Record, Source};
 use loopwarden_settings::{Diagnostic, read_secret};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -57,6 +57,9 @@ struct Slice<'a> {
     /// How late its verdicts are; absent where it does not say so. Milliseconds.
     #[serde(default)]
     lag_ms: u32,
+    /// Commands that are not kept there any more; absent where there are none.
+    #[serde(default)]
+    missed: u64,
 }
 
 /// Starts to follow. A process that is away is no failure: calls run until it comes.
@@ -98,13 +101,14 @@ impl Upstream {
 
     /// Follows the commands from the oldest that is kept: what has expired means nothing, what has not is in force.
     fn follow(mut self, desk: &Desk) {
-        let (mut after, mut is_logged) = ("0".to_owned(), false);
+        let (mut after, mut has_all, mut is_logged) = ("0".to_owned(), true, false);
+        desk.feed(Guard::reads_anew);
         while !self.is_stopping() {
             let answer = self.process.get(&format!("/v1/commands?wait={POLL}&after={after}"), ANSWER_WAIT, ANSWER_BYTES_MAX);
             // Who comes back has stops that nobody else knows.
             let is_away = |answer: &Answer| answer.code.is_empty() || answer.code.starts_with('5');
             let pause = if answer.as_ref().ok().is_none_or(is_away) { AWAY_PAUSE } else { PAUSE };
-            match answer.map_err(|error| error.to_string()).and_then(|answer| Self::take(answer, desk)) {
+            match answer.map_err(|error| error.to_string()).and_then(|answer| Self::take(answer, &mut has_all, desk)) {
                 Ok(next) => (after, is_logged) = (next, false),
                 Err(why) => {
                     if !std::mem::replace(&mut is_logged, true) {
@@ -117,19 +121,21 @@ impl Upstream {
         }
     }
 
-    /// Hands the commands of an answer to the guard; where to go on.
-    fn take(answer: Answer, desk: &Desk) -> Result<String, String> {
+    /// Hands the commands of an answer to the guard; where to go on. `has_all`: nothing since the beginning was missing.
+    fn take(answer: Answer, has_all: &mut bool, desk: &Desk) -> Result<String, String> {
         let Answer { status, code, body } = answer;
         match code.as_str() {
             "200" => {}
-            // The log was begun anew: nothing of the old one holds.
+            // The log was begun anew: what the old one placed holds until the new one was read.
             "410" => {
-                desk.feed(|guard, _| guard.forget_verdicts());
+                desk.feed(Guard::reads_anew);
+                *has_all = true;
                 return Ok("0".to_owned());
             }
             _ => return Err(format!("answered {status:?}")),
         }
         let slice: Slice<'_> = serde_json::from_str(&body).map_err(|error| format!("no list of commands: {error}"))?;
+        *has_all &= slice.missed == 0;
         for command in &slice.commands {
             // One at a time: checks come in between.
             desk.feed(|guard, now| guard.command(command.get().as_bytes(), now));
@@ -139,7 +145,7 @@ impl Upstream {
         let next = next.ok_or_else(|| "the position to go on from is no number".to_owned())?;
         let bytes: usize = slice.commands.iter().map(|command| command.get().len()).sum();
         if slice.commands.len() < HTTP_COMMANDS_MAX && bytes < HTTP_COMMANDS_BYTES {
-            desk.is_current(i64::from(slice.lag_ms));
+            desk.is_current(i64::from(slice.lag_ms), *has_all);
         }
         Ok(next)
     }

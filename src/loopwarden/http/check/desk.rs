@@ -1,10 +1,10 @@
 //! Where checks are answered: the guard, and the way its events take.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use loopwarden_core::{event::EventTime, whom::Whom};
-use loopwarden_guard::{Answer, BadCheck, Check, Dropped, Guard, Knowledge, Opened, Options, Phase, Record, Source};
+use loopwarden_core::event::EventTime;
+use loopwarden_guard::{Answer, BadCheck, Check, Dropped, Guard, Kept, Knowledge, Opened, Options, Phase, Record, Source};
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::{LogError, embedded::EmbeddedBroker};
 use tokio::time::timeout;
@@ -27,6 +27,8 @@ enum Sink {
 /// Answers checks.
 pub struct Desk {
     guard: Arc<Mutex<Guard>>,
+    /// Its source has said something.
+    fed: Condvar,
     sink: Sink,
     event_bytes_max: usize,
     quality: Arc<InputQuality>,
@@ -51,7 +53,7 @@ impl Desk {
     ) -> Result<Self, LogError> {
         let guard = Arc::new(Mutex::new(Guard::new(Options { event_bytes_max, ..Options::default() })));
         let sink = EmbeddedSink::start(broker, backlog, &guard)?;
-        Ok(Self { guard, sink: Sink::Embedded(sink), event_bytes_max, quality })
+        Ok(Self { guard, fed: Condvar::new(), sink: Sink::Embedded(sink), event_bytes_max, quality })
     }
 
     /// Of a process beside an agent. It learns of verdicts by [`Desk::feed`], and hands on events by `send`.
@@ -59,19 +61,35 @@ impl Desk {
     pub fn beside(options: Options, source: Source, send: Send) -> Self {
         let guard = Arc::new(Mutex::new(Guard::new(options)));
         let sink = Sink::Beside(BesideSink::new(source, send));
-        Self { guard, sink, event_bytes_max: options.event_bytes_max, quality: Arc::default() }
+        Self { guard, fed: Condvar::new(), sink, event_bytes_max: options.event_bytes_max, quality: Arc::default() }
     }
 
     /// Tells the guard of verdicts.
     pub fn feed(&self, tell: impl FnOnce(&mut Guard, EventTime)) {
         tell(&mut self.guard(), now());
+        self.fed.notify_all();
     }
 
-    /// All verdicts that there are now are known. The judging behind them lags so many milliseconds.
-    pub fn is_current(&self, late_ms: i64) {
+    /// All verdicts that its source has now are known, from the beginning on where `has_all`. The judging behind them lags so many
+    /// milliseconds.
+    pub fn is_current(&self, late_ms: i64, has_all: bool) {
         if let Sink::Beside(sink) = &self.sink {
             sink.is_current(now(), late_ms);
         }
+        self.feed(|guard, now| guard.is_whole(has_all, now));
+    }
+
+    /// Takes over what bound before a restart, unless its source has been read already. Whether anything still does.
+    pub fn restore(&self, kept: Kept) -> bool {
+        let mut guard = self.guard();
+        !self.has_verdicts() && guard.restore(kept, now())
+    }
+
+    /// What binds, as soon as it may be another than at `revision`; none where that takes longer than `wait`.
+    pub fn kept_since(&self, revision: &mut [u64; 3], wait: Duration) -> Option<Kept> {
+        let waited = self.fed.wait_timeout_while(self.guard(), wait, |guard| guard.revision() == *revision);
+        let (guard, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (std::mem::replace(revision, guard.revision()) != *revision).then(|| guard.kept(now()))
     }
 
     /// Whether the verdicts in force were known once, as a whole.
