@@ -48,19 +48,6 @@ pub fn connect(server: SocketAddr, wait: Duration) -> io::Result<TcpStream> {
     }
 }
 
-/// Connects to an address; on this host to nobody but who is known: this user, root, or the user of [`GuardEndpoint::uid`]. Only Linux says
-/// who listens at an address.
-///
-/// # Errors
-/// Nobody listens, or a stranger ([`is_stranger`]).
-pub fn connect(server: SocketAddr, wait: Duration) -> io::Result<TcpStream> {
-    if cfg!(target_os = "linux") {
-        peer::Trusted::new(GuardEndpoint::find().uid).address(server, wait)
-    } else {
-        TcpStream::connect_timeout(&server, wait)
-    }
-}
-
 /// Posts a JSON text that is made or read meanwhile, and returns the answer. Never takes longer than `wait`.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ pub struct Agent {
     pub session_id: String,
     /// `main` where the event names none.
     pub agent_id: String,
-    /// All that it may be meant by: what its event tells, the narrowest first, then what is known of it.
+    /// All that it may be meant by, the narrowest first.
     pub(crate) meant: Vec<Whom>,
     /// Tenant, session and agent in one text.
     pub(crate) key: String,
@@ -24,15 +24,6 @@ impl Agent {
     #[must_use]
     pub fn of(event: &Event<'_>) -> Self {
         Self::new(&event.who())
-    }
-
-    /// It is among these too, whether its event says so or not.
-    pub(crate) fn join(&mut self, others: &[Whom]) {
-        for other in others {
-            if !self.meant.contains(other) {
-                self.meant.push(other.clone());
-            }
-        }
     }
 
     pub(crate) fn new(who: &Who<'_>) -> Self {

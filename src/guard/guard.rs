@@ -156,7 +156,6 @@ impl Guard {
                 found.row(key, read_row(value), now);
             }
         }
-        opened.agent.join(found.joined(&opened.agent));
         // What is still known is newer.
         found.forget_known(&self.rows);
         opened.found = Some(found);
@@ -212,8 +211,7 @@ impl Guard {
         let text = check.event.get().to_owned();
         let event = decode(Some(text.as_bytes()), &RecordMeta::without_place(now, self.options.event_bytes_max))?;
         self.sweep(now);
-        let mut agent = Agent::of(&event);
-        agent.join(self.rows.joined(&agent));
+        let agent = Agent::of(&event);
         self.asking.touch(&agent.key, now.0);
         let confirmations = self.deliveries.confirm(&agent.key, now.0);
         self.counts.nudges_delivered += confirmations.confirmed.len() as u64;

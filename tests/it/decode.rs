@@ -436,7 +436,8 @@ fn every_file_of_the_bad_corpus_is_refused_for_the_reason_in_its_name() {
     }
     let of_others = |reason: &Reason| {
         let of_a_sender = matches!(reason, Reason::NotPermitted | Reason::ForeignTenant);
-        of_a_sender || matches!(reason, Reason::Panic | Reason::Crash | Reason::TenantLimit)
+        let of_an_act = matches!(reason, Reason::WiderStop | Reason::TooManyStops | Reason::WrongKey);
+        of_a_sender || of_an_act || matches!(reason, Reason::Panic | Reason::Crash | Reason::TenantLimit)
     };
     let of_decode = Reason::ALL.into_iter().filter(|reason| !of_others(reason));
     assert_eq!(seen, of_decode.collect::<BTreeSet<_>>(), "every reason has a file");

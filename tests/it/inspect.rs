@@ -244,9 +244,9 @@ fn logs_of_agents_are_replayed_from_a_directory_and_what_is_none_is_told_by_file
     let output = expect(&["replay", &logs, "--output", "json"], exit_code::DONE);
     let (json, told): (Value, String) = (serde_json::from_str(&stdout(&output)).unwrap(), stderr(&output));
     for part in [
-        "Claude Code: 2 logs read as",
+        "Claude Code: 3 logs read as",
         "Codex: 2 logs read as",
-        "Gemini CLI: 2 logs read as",
+        "Gemini CLI: 3 logs read as",
         "OpenHands: 2 logs read as",
         "Cline: 4 logs read as",
         "goose: 3 logs read as",
@@ -256,7 +256,7 @@ fn logs_of_agents_are_replayed_from_a_directory_and_what_is_none_is_told_by_file
         assert!(told.contains(part), "{part} in\n{told}");
     }
     assert!(told.contains("goose-hostile/h.jsonl:2: no event: not_json"), "{told}");
-    assert_eq!(json["sessions"], 17, "{json:#}");
+    assert_eq!(json["sessions"], 19, "{json:#}");
     assert!(json["rejected"].as_u64().unwrap() > 10);
     let found = json["detectors"].as_array().unwrap();
     assert!(found.iter().any(|row| row["detector"] == "similar_repeat" && row["nudges"].as_u64() >= Some(2)), "{json:#}");

@@ -13,7 +13,6 @@
 )]
 
 mod answers;
-#[expect(dead_code, reason = "shared with the kill loop")]
 mod broker;
 mod brokers;
 mod certificates;

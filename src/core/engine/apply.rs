@@ -180,17 +180,14 @@ fn note_arrival(session: &mut Session, event: &Event<'_>, watermark: EventTime, 
         && *head.swarm_id != **swarm
     {
         head.swarm_id = Box::from(&**swarm);
-        out.row_changed = true;
     }
-    tree::is_named(event) && note_tree(head, event, out)
+    tree::is_named(event) && note_tree(head, event)
 }
 
 /// The tree of the last event that named one. Whether none was known before.
-fn note_tree(head: &mut Head, event: &Event<'_>, out: &mut Effects) -> bool {
+fn note_tree(head: &mut Head, event: &Event<'_>) -> bool {
     let named = Tree::of(event);
     let is_first = head.tree.is_none();
-    let was = head.tree.as_ref().map_or(&*event.session_id, |tree| &*tree.name);
-    out.row_changed |= *was != *named.name;
     let tree = head.tree.get_or_insert_default();
     **tree = Tree { spawns: tree.spawns, ..named };
     is_first

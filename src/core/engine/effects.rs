@@ -18,8 +18,8 @@ pub struct Effects {
     pub measured: Option<Measured>,
     /// Commands, in the order of their publishing.
     pub commands: Vec<Command>,
-    /// The subject's live verdicts changed, or whom it is among: its state row is to be written, or its tombstone.
-    pub row_changed: bool,
+    /// The subject's live verdicts changed: its state row is to be written, or its tombstone.
+    pub verdicts_changed: bool,
     pub timers: Vec<TimerChange>,
     /// Calls for the swarm stage.
     pub counts: Vec<SwarmCall>,
@@ -50,7 +50,7 @@ impl Effects {
     pub fn clear(&mut self) {
         self.measured = None;
         self.commands.clear();
-        self.row_changed = false;
+        self.verdicts_changed = false;
         self.timers.clear();
         self.counts.clear();
         self.uses.clear();

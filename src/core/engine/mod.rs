@@ -5,7 +5,7 @@
 //! 1. [`Effects::clear`]: effects are of one input.
 //! 2. [`SessionEngine::apply`] with the session of the subject, or [`SwarmEngine::apply`] with the counter of the key. The inputs of a
 //!    subject come in the order of its records; a timer that is due at the watermark comes before the record that moved it.
-//! 3. What is in the effects, all of it or nothing: commands in their order; then the state row, where `row_changed`; timers;
+//! 3. What is in the effects, all of it or nothing: commands in their order; then the state row, where `verdicts_changed`; timers;
 //!    calls and resets for the swarm stage. After `forgotten` the state is dropped.
 //!
 //! An event of a session is walked in four calls:

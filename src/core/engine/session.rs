@@ -12,7 +12,7 @@ use crate::engine::{exemptions::Exemptions, subject::SubjectKey, watched::Watch,
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128, Sketch, hash_text};
 use crate::policy::Detector;
-use crate::whom::{Who, Whom};
+use crate::whom::Who;
 
 /// Everything of a session but its steps. Small: it is written at every commit that touches the session.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -99,15 +99,6 @@ impl Head {
         let SubjectKey::Agent { tenant, session_id, agent_id } = of else { return None };
         let tree = self.tree.as_ref().map(|tree| &*tree.name);
         Some(Who { tenant, session_id, agent_id, swarm_id: &self.swarm_id, tree, labels: None })
-    }
-
-    /// Whom its agent is among beside those that its names tell: a tree and a swarm that its events have named. What is in force for them
-    /// binds it, also where it does not say so.
-    #[must_use]
-    pub fn joined(&self, of: &SubjectKey) -> Vec<Whom> {
-        let Some(who) = self.who(of) else { return Vec::new() };
-        let by_name = Who { swarm_id: "", tree: None, ..who };
-        who.all().filter(|whom| !by_name.is(whom)).collect()
     }
 
     /// Whether the agent is one of a trial whose outcome is not known yet.

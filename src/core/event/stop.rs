@@ -15,7 +15,7 @@ pub const ACTOR: &str = "actor";
 pub enum Reach {
     /// An operator of single tenants; `tenant` on the wire.
     Tenant,
-    /// An operator of all tenants, and whoever writes where nobody is told apart.
+    /// An operator of all tenants, and whoever writes where senders have no names.
     #[default]
     All,
 }

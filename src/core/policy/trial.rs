@@ -51,7 +51,9 @@ impl Trial {
     fn checked(self, table: &mut Table<'_>) -> Self {
         let path = table.path("salt");
         let is_hard = self.salt.chars().count() >= SALT_CHARS_MIN;
-        table.check.rule(&path, !self.is_on() || is_hard, || {
+        // Where all sessions are in one arm, there is nothing to draw.
+        let is_drawn = self.is_on() && self.share < 1.0;
+        table.check.rule(&path, !is_drawn || is_hard, || {
             format!(
                 "{path} has less than {SALT_CHARS_MIN} characters, but a trial needs a text that nobody who names sessions can guess, as \
                  from openssl rand -hex 16"

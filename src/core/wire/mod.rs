@@ -93,7 +93,7 @@ mod tests {
         };
         let of = SubjectKey::Swarm { tenant: "t".to_owned(), swarm_id: "w".to_owned(), fingerprint: Hash128(0xa) };
         let board = Board { epoch: -1, seq: 2, verdicts: vec![verdict.clone()].into(), ..Board::default() };
-        let row = Row::of(&of, &board, &[], EventTime(2)).unwrap();
+        let row = Row::of(&of, &board, EventTime(2)).unwrap();
         let expected = concat!(
             r#"{"v":1,"subject":{"kind":"swarm","tenant":"t","swarm_id":"w","fingerprint":"0000000000000000000000000000000a"},"#,
             r#""status":"nudged","epoch":0,"seq":2,"updated_at":"1970-01-01T00:00:00.002Z","expires_at":"1970-01-01T00:00:00.003Z","#,
@@ -107,7 +107,7 @@ mod tests {
         let read: Row<'_> = serde_json::from_str(expected).unwrap();
         let [active] = <[Verdict<'_>; 1]>::try_from(read.active).unwrap();
         assert_eq!((active.scope.read(), active.expires_at), (Some(verdict.scope), Some(EventTime(3))));
-        assert!(Row::of(&of, &Board::default(), &[], EventTime(2)).is_none());
+        assert!(Row::of(&of, &Board::default(), EventTime(2)).is_none());
     }
 
     #[test]

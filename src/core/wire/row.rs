@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{self, Board, Placement, SubjectKey};
 use crate::event::EventTime;
 use crate::identity::base32;
-use crate::whom::Whom;
 use crate::wire::{Text, VERSION, scope::Scope, subject::Subject, time, to_json};
 
 /// A state row. What only people read of it is not read back.
@@ -17,7 +16,7 @@ pub struct Row<'a> {
     /// Whose verdicts they are; the key of the row says the same.
     #[serde(skip_deserializing)]
     pub subject: Subject<'a>,
-    /// `blocked`, `nudged`, or `free`: nothing is in force, and the row says whom its agent is among.
+    /// `blocked`, or `nudged`.
     #[serde(skip_deserializing)]
     pub status: &'static str,
     /// Epoch of the last live command.
@@ -27,21 +26,10 @@ pub struct Row<'a> {
     /// Time of the input that changed the row.
     #[serde(skip_deserializing, serialize_with = "time::serialize")]
     pub updated_at: Option<EventTime>,
-    /// When the last of the verdicts ends; without one, the time of the input.
+    /// When the last of the verdicts ends.
     #[serde(skip_deserializing, serialize_with = "time::serialize")]
     pub expires_at: Option<EventTime>,
     pub active: Vec<Verdict<'a>>,
-    /// Whom an agent is among beside those that its names tell.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub joined: Vec<Joined<'a>>,
-}
-
-/// Those that an agent is among, within its tenant.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Joined<'a> {
-    /// Word of a [`crate::whom::Kind`]; one that is not known is nobody.
-    pub kind: Text<'a>,
-    pub name: Text<'a>,
 }
 
 /// A verdict in force.
@@ -79,39 +67,28 @@ pub struct Verdict<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The row of a subject after an input at `at`; none where no verdict holds, and it has joined nobody.
+    /// The row of a subject after an input at `at`; none where no verdict holds.
     #[must_use]
-    pub fn of(subject: &'a SubjectKey, board: &'a Board, joined: &'a [Whom], at: EventTime) -> Option<Self> {
-        let last = board.verdicts.iter().map(|verdict| verdict.expires_at).max();
-        let expires_at = last.or((!joined.is_empty()).then_some(at))?;
+    pub fn of(subject: &'a SubjectKey, board: &'a Board, at: EventTime) -> Option<Self> {
+        let expires_at = board.verdicts.iter().map(|verdict| verdict.expires_at).max()?;
         let is_blocked = board.verdicts.blocks().next().is_some();
         let subject = Subject::of(subject);
         Some(Self {
             v: VERSION,
-            status: if is_blocked {
-                "blocked"
-            } else if last.is_some() {
-                "nudged"
-            } else {
-                "free"
-            },
+            status: if is_blocked { "blocked" } else { "nudged" },
             epoch: board.epoch.max(0).unsigned_abs(),
             seq: board.seq,
             updated_at: Some(at),
             expires_at: Some(expires_at),
             active: board.verdicts.iter().map(|verdict| Verdict::of(verdict, &subject)).collect(),
-            joined: joined
-                .iter()
-                .map(|whom| Joined { kind: whom.kind.as_str().into(), name: whom.name.as_str().into() })
-                .collect(),
             subject,
         })
     }
 
     /// Its JSON.
     #[must_use]
-    pub fn json(subject: &'a SubjectKey, board: &'a Board, joined: &'a [Whom], at: EventTime) -> Option<Vec<u8>> {
-        Self::of(subject, board, joined, at).map(|row| to_json(&row))
+    pub fn json(subject: &'a SubjectKey, board: &'a Board, at: EventTime) -> Option<Vec<u8>> {
+        Self::of(subject, board, at).map(|row| to_json(&row))
     }
 }
 

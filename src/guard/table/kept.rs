@@ -34,7 +34,7 @@ pub enum NotKept {
 }
 
 impl Kept {
-    /// The text about what a source said, and how many subjects have no room in it.
+    /// The text about a source, and how many subjects have no room in it.
     #[must_use]
     pub fn text(mut self, source: &str) -> (String, usize) {
         self.0.sort_by_key(|(key, subject)| Reverse((Class::of(key) == Class::Stop, subject.ends_at)));
@@ -52,7 +52,7 @@ impl Kept {
         (format!("{HEAD}{}\n{body}", hash_parts(&[&body]).hash128()), left_out)
     }
 
-    /// Reads a text about what this source said.
+    /// Reads a text about this source.
     ///
     /// # Errors
     /// It is none, not whole, or about another source.

@@ -6,9 +6,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use loopwarden_core::engine::{SubjectKey, joined};
 use loopwarden_core::event::EventTime;
-use loopwarden_core::whom::{Kind, Whom};
 
 /// Tenants with a note of their own; those beyond share one.
 const NOTES_MAX: usize = 256;
@@ -77,18 +75,6 @@ impl Lost {
             self.others = Note::default();
         }
     }
-}
-
-/// What the keys of the rows begin with that bind those: of the loops that are found in what they call, and of groups.
-pub(crate) fn beginnings(whom: &Whom) -> impl Iterator<Item = String> {
-    let Whom { tenant, kind, name } = whom;
-    let of_loops = match kind {
-        Kind::Session => Some(joined(&["agent", tenant, name, ""])),
-        Kind::Swarm => Some(joined(&["swarm", tenant, name, ""])),
-        Kind::Tenant => Some(joined(&["fleet", tenant, ""])),
-        _ => None,
-    };
-    of_loops.into_iter().chain([joined(&[&SubjectKey::group_prefix(whom), ""])])
 }
 
 #[cfg(test)]

@@ -204,29 +204,6 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_has_joined_is_bound_with_those_whom_its_check_does_not_name() {
-        let mut rows = Rows::default();
-        let key = || SubjectKey::Agent { tenant: String::new(), session_id: "s".into(), agent_id: "main".into() };
-        let joined = json!([{ "kind": "tree", "name": "boss" }, { "kind": "galaxy", "name": "x" }]);
-        let row = json!({ "v": 1, "epoch": 10, "seq": 1, "active": [], "joined": joined }).to_string();
-        rows.row(key(), read_row(row.as_bytes()), now());
-        let mut stop = command("stop", "block", 1);
-        stop["scope"] = json!({ "kind": "tree", "name": "boss", "by": "stop" });
-        for command in [command("nudge", "nudge", 2), stop] {
-            rows.command(read_command(command.to_string().as_bytes()).unwrap(), now());
-        }
-        let stopped = |rows: &Rows, session: &str| {
-            let (mut agent, mut out) = (Agent::named("", session, "main", ""), Vec::new());
-            agent.join(rows.joined(&agent));
-            rows.binding(&agent, None, now(), &mut out);
-            out.iter().filter(|(class, _)| *class == Class::Stop).count()
-        };
-        assert_eq!((stopped(&rows, "s"), stopped(&rows, "t")), (1, 0), "a command takes nothing of it away");
-        rows.row(key(), None, now());
-        assert_eq!(stopped(&rows, "s"), 0, "it is forgotten");
-    }
-
-    #[test]
     fn a_row_of_a_group_that_was_forgotten_is_missing_for_its_agents() {
         let mut rows = Rows::default();
         let whom = Whom::new("", Kind::Agent, "main");

@@ -7,11 +7,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use loopwarden_core::engine::{SEPARATOR, SubjectKey, joined};
-use loopwarden_core::whom::Whom;
+use loopwarden_core::whom::{Kind, Whom};
 use loopwarden_core::{event::EventTime, limits::ACTIVE_VERDICTS_MAX};
 
 use crate::agent::Agent;
-use crate::table::lost::{Lost, beginnings};
+use crate::table::lost::Lost;
 use crate::table::matching::Call;
 use crate::table::place::{Bound, Class, Place};
 use crate::table::shares::{Holdings, Leaver, Measure};
@@ -25,9 +25,6 @@ pub(crate) const BYTES_MAX: usize = 48 << 20;
 const PLACES_BYTES: usize = 256;
 /// Subjects that operators stop. Operators alone add to them; of a further one nothing is taken, and that is counted.
 const STOPS_MAX: usize = 65_536;
-
-/// For so long a row says whom its agent is among: longer than any session is remembered that nobody hears of. Milliseconds.
-const JOINED_MS: i64 = 30 * 24 * 3_600_000;
 
 /// Verdicts in force, by subject; bounded by [`SUBJECTS_MAX`] and [`BYTES_MAX`], and stops by [`STOPS_MAX`].
 #[derive(Debug, Default)]
@@ -51,8 +48,6 @@ pub(crate) struct Subject {
     pub(super) seq: u64,
     /// None where all was lifted: a command that comes late must not place it again.
     pub(super) verdicts: Vec<Arc<Verdict>>,
-    /// Whom its agent is among, whether its checks say so or not.
-    joined: Vec<Whom>,
     /// After it nothing of this is in force.
     pub(crate) ends_at: EventTime,
     /// Memory that it takes, about.
@@ -62,7 +57,7 @@ pub(crate) struct Subject {
 impl Rows {
     /// Takes a state row; none: its subject has no verdicts.
     pub(crate) fn row(&mut self, key: SubjectKey, row: Option<RowUpdate>, now: EventTime) {
-        let Some(RowUpdate { epoch, seq, verdicts, joined }) = row else {
+        let Some(RowUpdate { epoch, seq, verdicts }) = row else {
             self.remove(&key);
             return;
         };
@@ -72,10 +67,8 @@ impl Rows {
         self.remove(&key);
         let in_force = verdicts.into_iter().filter(|verdict| verdict.expires_at > now).take(ACTIVE_VERDICTS_MAX);
         let verdicts: Vec<_> = in_force.map(Arc::new).collect();
-        let joined: Vec<_> = joined.iter().map(|(kind, name)| Whom::new(&key.whom().tenant, *kind, name)).collect();
-        let known_until = (!joined.is_empty()).then(|| now.plus_ms(JOINED_MS));
-        if let Some(ends_at) = verdicts.iter().map(|verdict| verdict.expires_at).chain(known_until).max() {
-            self.put(Arc::new(key), Subject { joined, ..Subject::of(epoch, seq, verdicts, ends_at) });
+        if let Some(ends_at) = verdicts.iter().map(|verdict| verdict.expires_at).max() {
+            self.put(Arc::new(key), Subject::of(epoch, seq, verdicts, ends_at));
         }
     }
 
@@ -98,7 +91,7 @@ impl Rows {
         }
         // What was lifted or replaced is remembered as long as it would have held.
         let ends_at = known.ends_at.max(command.expires_at);
-        self.put(Arc::new(command.subject), Subject { joined: known.joined, ..Subject::of(epoch, seq, verdicts, ends_at) });
+        self.put(Arc::new(command.subject), Subject::of(epoch, seq, verdicts, ends_at));
     }
 
     /// Adds the verdicts in force that bind an agent, and its call where there is one.
@@ -109,12 +102,6 @@ impl Rows {
     /// What a verdict that bound an agent is about; none where it is held no more.
     pub(crate) fn class_of(&self, agent: &Agent, verdict: &Verdict) -> Option<Class> {
         agent.meant.iter().find_map(|whom| self.places.get(whom)?.class_of(verdict))
-    }
-
-    /// Whom an agent is among beside those that its names tell, as its row says.
-    pub(crate) fn joined(&self, agent: &Agent) -> &[Whom] {
-        let key = SubjectKey::of_row_key(&joined(&["agent", &agent.key]));
-        key.and_then(|key| self.subjects.get(&key)).map_or(&[], |subject| subject.joined.as_slice())
     }
 
     /// Until when a subject is bound.
@@ -222,7 +209,7 @@ impl Rows {
 
 impl Subject {
     pub(super) fn of(epoch: u64, seq: u64, verdicts: Vec<Arc<Verdict>>, ends_at: EventTime) -> Self {
-        Self { epoch, seq, verdicts, joined: Vec::new(), ends_at, bytes: 0 }
+        Self { epoch, seq, verdicts, ends_at, bytes: 0 }
     }
 
     fn has_block(&self) -> bool {
@@ -236,8 +223,19 @@ impl Subject {
 
 fn bytes_of(key: &SubjectKey, subject: &Subject) -> usize {
     let verdicts: usize = subject.verdicts.iter().map(|verdict| verdict.bytes()).sum();
-    let joined: usize = subject.joined.iter().map(|whom| size_of::<Whom>() + whom.tenant.len() + whom.name.len()).sum();
-    2 * key.row_key().len() + size_of::<Subject>() + PLACES_BYTES + verdicts + joined
+    2 * key.row_key().len() + size_of::<Subject>() + PLACES_BYTES + verdicts
+}
+
+/// What the keys of the rows begin with that bind those: of the loops that are found in what they call, and of groups.
+fn beginnings(whom: &Whom) -> impl Iterator<Item = String> {
+    let Whom { tenant, kind, name } = whom;
+    let of_loops = match kind {
+        Kind::Session => Some(joined(&["agent", tenant, name, ""])),
+        Kind::Swarm => Some(joined(&["swarm", tenant, name, ""])),
+        Kind::Tenant => Some(joined(&["fleet", tenant, ""])),
+        _ => None,
+    };
+    of_loops.into_iter().chain([joined(&[&SubjectKey::group_prefix(whom), ""])])
 }
 
 /// What a command takes the place of: all of its episode where it lifts, else nudges, and a block of the same calls. Of stops the last one
@@ -255,7 +253,6 @@ fn is_replaced(verdict: &Verdict, command: &CommandUpdate) -> bool {
 #[cfg(test)]
 mod tests {
     use loopwarden_core::event::Content;
-    use loopwarden_core::whom::Kind;
     use serde_json::{Value, json};
 
     use super::*;

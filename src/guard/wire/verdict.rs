@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use loopwarden_core::engine::{self, IdentityRecipe, Scope, SubjectKey};
-use loopwarden_core::{event::EventTime, whom::Kind, wire};
+use loopwarden_core::{event::EventTime, wire};
 
 use crate::wire::answer::Action;
 
@@ -71,9 +71,6 @@ impl Verdict {
     }
 }
 
-/// Of whom an agent has joined: more than it has kinds of.
-const JOINED_MAX: usize = 8;
-
 /// Word of a stop that holds where no guard can be asked.
 const CLOSED: &str = "closed";
 
@@ -83,8 +80,6 @@ pub(crate) struct RowUpdate {
     pub(crate) epoch: u64,
     pub(crate) seq: u64,
     pub(crate) verdicts: Vec<Verdict>,
-    /// Whom its agent is among beside those that its names tell: kind and name.
-    pub(crate) joined: Vec<(Kind, String)>,
 }
 
 /// A live command that was understood.
@@ -102,13 +97,7 @@ pub(crate) struct CommandUpdate {
 /// A state row; none where it is unreadable or of another version.
 pub(crate) fn read_row(value: &[u8]) -> Option<RowUpdate> {
     let row: wire::Row<'_> = serde_json::from_slice(value).ok().filter(|row: &wire::Row<'_>| row.v == wire::VERSION)?;
-    let joined = row.joined.into_iter().filter_map(|joined| Some((Kind::from_name(&joined.kind)?, joined.name.into_owned())));
-    Some(RowUpdate {
-        epoch: row.epoch,
-        seq: row.seq,
-        joined: joined.take(JOINED_MAX).collect(),
-        verdicts: row.active.into_iter().filter_map(verdict_of_row).collect(),
-    })
+    Some(RowUpdate { epoch: row.epoch, seq: row.seq, verdicts: row.active.into_iter().filter_map(verdict_of_row).collect() })
 }
 
 fn verdict_of_row(mut verdict: wire::Verdict<'_>) -> Option<Verdict> {

@@ -79,8 +79,8 @@ mod tests {
         Broker { nodeid: 1, state: state.to_owned(), waitresp_cnt, rx, ..Broker::default() }
     }
 
-    /// What is said from a moment on at which a broker leads a partition in this state.
-    fn said(answers: &Answers, seconds: i64, fetch_state: &str, broker: Broker) -> Option<u64> {
+    /// What is silence from a moment on at which a broker leads a partition in this state.
+    fn silence(answers: &Answers, seconds: i64, fetch_state: &str, broker: Broker) -> Option<u64> {
         let partition = Partition { leader: 1, fetch_state: fetch_state.to_owned(), ..Partition::default() };
         let topic = Topic { partitions: [(0, partition)].into_iter().collect(), ..Topic::default() };
         answers.note(&Statistics {
@@ -95,26 +95,26 @@ mod tests {
     #[test]
     fn a_broker_that_owes_an_answer_for_five_seconds_is_silent_until_it_answers() {
         let answers = Answers::default();
-        let said = |seconds, broker| said(&answers, seconds, "active", broker);
-        assert_eq!((said(5, broker(UP, 1, 7)), said(9, broker(UP, 1, 7))), (None, None), "a pause of its collector");
-        assert_eq!(said(10, broker(UP, 1, 7)), Some(5_000));
-        assert_eq!(said(20, broker("APIVERSION_QUERY", 1, 7)), Some(15_000), "a new connection is no answer");
-        assert_eq!(said(25, broker(UP, 1, 8)), None);
-        assert_eq!((said(26, broker("DOWN", 0, 8)), said(31, broker("DOWN", 0, 8))), (None, Some(6_000)));
+        let silence = |seconds, broker| silence(&answers, seconds, "active", broker);
+        assert_eq!((silence(5, broker(UP, 1, 7)), silence(9, broker(UP, 1, 7))), (None, None), "a pause of its collector");
+        assert_eq!(silence(10, broker(UP, 1, 7)), Some(5_000));
+        assert_eq!(silence(20, broker("APIVERSION_QUERY", 1, 7)), Some(15_000), "a new connection is no answer");
+        assert_eq!(silence(25, broker(UP, 1, 8)), None);
+        assert_eq!((silence(26, broker("DOWN", 0, 8)), silence(31, broker("DOWN", 0, 8))), (None, Some(6_000)));
     }
 
     #[test]
     fn a_frozen_broker_that_nothing_is_read_from_any_more_is_silent_while_it_is_asked() {
         let answers = Answers::default();
-        let said = |seconds, state, waits| said(&answers, seconds, "stopped", broker(state, waits, 7));
-        assert_eq!((said(0, UP, 1), said(4, UP, 1), said(8, "DOWN", 0)), (None, None, Some(8_000)));
-        assert_eq!(said(12, "APIVERSION_QUERY", 1), Some(12_000));
+        let silence = |seconds, state, waits| silence(&answers, seconds, "stopped", broker(state, waits, 7));
+        assert_eq!((silence(0, UP, 1), silence(4, UP, 1), silence(8, "DOWN", 0)), (None, None, Some(8_000)));
+        assert_eq!(silence(12, "APIVERSION_QUERY", 1), Some(12_000));
     }
 
     #[test]
     fn brokers_that_refuse_every_connection_owe_an_answer_also_where_nothing_is_read() {
         let answers = Answers::default();
-        let silent = |seconds, state| said(&answers, seconds, "none", broker(state, 0, 7));
+        let silent = |seconds, state| silence(&answers, seconds, "none", broker(state, 0, 7));
         assert_eq!((silent(0, UP), silent(2, "DOWN"), silent(6, "TRY_CONNECT")), (None, None, Some(6_000)));
         assert_eq!(
             (silent(8, UP), silent(10, "DOWN"), silent(12, "CONNECT")),
@@ -124,7 +124,7 @@ mod tests {
         // A client that has just begun knows only what it was given.
         let given = |seconds| {
             let broker = Broker { nodeid: -1, source: "configured".to_owned(), ..broker("CONNECT", 0, 0) };
-            said(&answers, seconds, "none", broker)
+            silence(&answers, seconds, "none", broker)
         };
         assert_eq!((given(20), given(24), given(26)), (None, None, Some(6_000)));
     }
@@ -133,7 +133,7 @@ mod tests {
     fn who_is_asked_nothing_or_joins_a_group_is_not_silent() {
         let answers = Answers::default();
         for at in 0..20 {
-            assert_eq!(said(&answers, at * 5, "active", broker(UP, 0, 7)), None, "nothing was asked");
+            assert_eq!(silence(&answers, at * 5, "active", broker(UP, 0, 7)), None, "nothing was asked");
         }
         let coordinator = || Broker { source: LOGICAL.to_owned(), ..broker(UP, 1, 7) };
         for at in 20..40 {
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(answers.silent_ms(), None, "nobody reads from it");
         }
         for at in 40..60 {
-            assert_eq!(said(&answers, at * 5, "active", coordinator()), None);
+            assert_eq!(silence(&answers, at * 5, "active", coordinator()), None);
         }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) use dead_letter::{output as dead_letter, why as dead_letter_why};
 use loopwarden_core::engine::{Action, Board, Command, SubjectKey, Trigger};
 use loopwarden_core::event::{EventTime, Record, Rejected, TaskId};
 use loopwarden_core::identity::{base32, hash_parts};
-use loopwarden_core::{policy::Policy, whom::Whom, wire};
+use loopwarden_core::{policy::Policy, wire};
 use loopwarden_log::{Destination, Headers, Output};
 
 use crate::settings::{DeadLetterContent, ProcessMode};
@@ -93,26 +93,16 @@ impl Encoder {
         wire::to_json(&wire::Command::of(command, self.mode_of(command.is_shadow).as_str(), engine))
     }
 
-    /// The state row of a subject after an input at `at`; a tombstone where no verdict holds, and it has joined nobody. `None` where rows are not
+    /// The state row of a subject after an input at `at`; a tombstone where no verdict holds. `None` where rows are not
     /// written: only a live process says what is in force. A shadow one ends no row either: it may be that of a live one beside it.
-    pub(crate) fn row(
-        &self,
-        subject: &SubjectKey,
-        board: &Board,
-        joined: &[Whom],
-        at: EventTime,
-        task: TaskId,
-    ) -> Option<Output> {
+    pub(crate) fn row(&self, subject: &SubjectKey, board: &Board, at: EventTime, task: TaskId) -> Option<Output> {
         if self.mode != ProcessMode::Live {
             return None;
         }
         let key = subject.row_key();
-        let value = wire::Row::json(subject, board, joined, at);
-        // The id names the change: a second row of the subject at another time, after another command or among others has another.
-        let mut change = format!("\u{1f}{}\u{1f}{}\u{1f}{}", board.epoch, board.seq, at.0);
-        for whom in joined {
-            change.extend(["\u{1f}", whom.name.as_str()]);
-        }
+        let value = wire::Row::json(subject, board, at);
+        // The id names the change: a second row of the subject at another time or after another command has another.
+        let change = format!("\u{1f}{}\u{1f}{}\u{1f}{}", board.epoch, board.seq, at.0);
         let id = base32(&hash_parts(&[&key, &change]).hash128().0.to_be_bytes());
         let mut headers = self.cloud_event(&id, "dev.loopwarden.session_state.v1", &subject.record_key(), at, ROW_SCHEMA);
         push_sequence(&mut headers, board.epoch, board.seq);
@@ -304,7 +294,7 @@ mod tests {
         for verdicts in [vec![], vec![verdict()]] {
             let has_value = !verdicts.is_empty();
             let board = Board { epoch: 1, seq: 1, verdicts: verdicts.into(), ..Board::default() };
-            let written = |mode| encoder(mode, DeadLetterContent::Full).row(&subject, &board, &[], TIME, TASK);
+            let written = |mode| encoder(mode, DeadLetterContent::Full).row(&subject, &board, TIME, TASK);
             assert_eq!(written(ProcessMode::Live).map(|row| row.value.is_some()), Some(has_value));
             assert_eq!((written(ProcessMode::Shadow), written(ProcessMode::Replay)), (None, None));
         }

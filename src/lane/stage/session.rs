@@ -219,9 +219,8 @@ impl RecordContext<'_> {
             entry.forget(engine.policy().history_steps);
             self.work.overlay.stats.sessions_forgotten += 1;
         }
-        let (encoder, known) = (&self.work.encoder, &entry.session.head);
-        let row = || encoder.row(&entry.subject, &known.board, &known.joined(&entry.subject), cause.at, self.id);
-        let row = effects.row_changed.then(row).flatten();
+        let (encoder, board) = (&self.work.encoder, &entry.session.head.board);
+        let row = effects.verdicts_changed.then(|| encoder.row(&entry.subject, board, cause.at, self.id)).flatten();
         let decided = Decided { key: entry.key(), effects, row };
         finish(self.id, self.task, encoder, &mut self.work.overlay, decided, cause);
         self.note_touched(id);

@@ -104,7 +104,7 @@ impl RecordContext<'_> {
         let nothing = Board::default();
         let board = state.as_ref().map_or(&nothing, |state| &state.board);
         effects.timers.extend((was != now).then_some(TimerChange { kind: TimerKind::Stop, was, now }));
-        let row = row_changed.then(|| encoder.row(subject, board, &[], cause.at, self.id)).flatten();
+        let row = row_changed.then(|| encoder.row(subject, board, cause.at, self.id)).flatten();
         finish(self.id, self.task, encoder, overlay, Decided { key, effects, row }, cause);
         self.work.overlay.bytes += STOP_BYTES;
         Ok(())

@@ -306,8 +306,8 @@ impl RecordContext<'_> {
         // A report that only had calls from before the floor begins no counter.
         let is_nothing = was.is_none() && counter.is_empty();
         let now = engine.kept_until(of, counter);
-        let is_row = effects.row_changed || (effects.forgotten && had_verdicts);
-        let row = is_row.then(|| self.work.encoder.row(&of.subject(), &counter.board, &[], cause.at, self.id)).flatten();
+        let is_row = effects.verdicts_changed || (effects.forgotten && had_verdicts);
+        let row = is_row.then(|| self.work.encoder.row(&of.subject(), &counter.board, cause.at, self.id)).flatten();
         if effects.forgotten || is_nothing {
             entry.clear();
         }
@@ -394,7 +394,7 @@ impl RecordContext<'_> {
         let entry = self.work.counters.get(place)?;
         let had_verdicts = !entry.counter.board.verdicts.is_empty();
         entry.counter.board.verdicts.clear();
-        let row = had_verdicts.then(|| self.work.encoder.row(&of.subject(), &entry.counter.board, &[], at, self.id)).flatten();
+        let row = had_verdicts.then(|| self.work.encoder.row(&of.subject(), &entry.counter.board, at, self.id)).flatten();
         let timers = entry.counter.timers;
         entry.clear();
         self.work.overlay.bytes += SUM_BYTES + self.work.counters.touched(place, []);

@@ -269,16 +269,13 @@ impl View<'_> {
     fn row(&self, task: TaskId, kind: TimerKind, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(if kind == TimerKind::Stop {
             let of = stop::subject_of(key).zip(read::<StopState>(self.store, task, key)?);
-            of.and_then(|(of, state)| Row::json(&of, &state.board, &[], state.time))
+            of.and_then(|(of, state)| Row::json(&of, &state.board, state.time))
         } else if task.stage == Stage::Session {
             let of = session::subject_of(key).zip(session::load(self.store, task, key, self.policy.history_steps)?);
-            of.and_then(|(of, loaded)| {
-                let head = &loaded.session.head;
-                Row::json(&of, &head.board, &head.joined(&of), head.time)
-            })
+            of.and_then(|(of, loaded)| Row::json(&of, &loaded.session.head.board, loaded.session.head.time))
         } else {
             let of = parse_report_key(key).zip(swarm::load(self.store, task, key)?);
-            of.and_then(|(of, loaded)| Row::json(&of.subject(), &loaded.counter.board, &[], loaded.counter.time))
+            of.and_then(|(of, loaded)| Row::json(&of.subject(), &loaded.counter.board, loaded.counter.time))
         })
     }
 }

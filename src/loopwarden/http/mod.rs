@@ -28,6 +28,7 @@ mod intake {
     pub(crate) mod acts;
     pub(crate) mod answers;
     pub(crate) mod durable;
+    pub(crate) mod effect;
     pub(crate) mod events;
     pub(crate) mod export;
     mod found;

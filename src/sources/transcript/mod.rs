@@ -73,13 +73,8 @@ fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, Rejected> {
         return Err(Rejected::whole(Reason::TooLarge));
     }
     let text = json::text(bytes).ok_or_else(|| Rejected::whole(Reason::NotUtf8))?;
-    let mut objects = Vec::with_capacity(1);
-    for value in serde_json::Deserializer::from_str(text).into_iter() {
-        match value {
-            Ok(Value::Object(object)) => objects.push(object),
-            Ok(_) => return Err(Rejected::whole(Reason::NotAnObject)),
-            Err(_) => return Err(Rejected::whole(Reason::NotJson)),
-        }
-    }
-    if objects.is_empty() { Err(Rejected::whole(Reason::NotJson)) } else { Ok(objects) }
+    let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+    let values = values.ok().filter(|values| !values.is_empty()).ok_or_else(|| Rejected::whole(Reason::NotJson))?;
+    let object = |value| if let Value::Object(object) = value { Some(object) } else { None };
+    values.into_iter().map(object).collect::<Option<_>>().ok_or_else(|| Rejected::whole(Reason::NotAnObject))
 }

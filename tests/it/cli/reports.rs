@@ -400,7 +400,16 @@ fn an_agent_that_fell_silent_in_its_loop_counts_in_a_replay_wherever_the_log_goe
     let silent: String = (0..40).map(|at| repeated(&format!("silent{at}"), 8)).collect();
     let later = repeated("later", 1).replace("T09:", "T12:");
     let file = scratch.write("silent.ndjson", &(silent + &later));
-    let policy = ["--policy", RULES, "--set", "only=[\"exact_repeat\"]", "--set", "trial.share=0.5", "--set", "trial.salt=\"a\""];
+    let policy = [
+        "--policy",
+        RULES,
+        "--set",
+        "only=[\"exact_repeat\"]",
+        "--set",
+        "trial.share=0.5",
+        "--set",
+        "trial.salt=\"0123456789abcdef\"",
+    ];
     for lanes in ["1", "4"] {
         let found = json(&[&["replay", &file, "--lanes", lanes][..], &policy].concat(), exit_code::DONE);
         let row = &found["trial"][0];

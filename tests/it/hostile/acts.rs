@@ -101,7 +101,7 @@ fn stops_in_force_have_a_bound_and_the_next_one_is_refused_with_a_code() {
     assert_eq!(code(&stop("more")), refused(409, "too_many_stops"));
     let (exit, told) = typed(&running.client, &["stop", "--session", "more", "--tenant", "acme", "--reason", "r", "--for", "1h"]);
     assert!(exit == Some(3) && told.contains("too_many_stops"), "{exit:?} {told}");
-    running.until("/metrics", |answer| answer.text.contains("reason=\"too_many_stops\"} 2\n"));
+    running.until("/metrics", |answer| answer.text.contains("reason=\"too_many_stops\"} 2.0\n"));
     let released = running.client.send("DELETE", "/v1/stops?scope=session&session_id=s7&tenant=acme", &[], b"");
     assert_eq!(released.json()["released"], true, "{}", released.text);
     assert_eq!(stop("more").json()["in_force"], true, "what is over takes no room");

@@ -24,11 +24,13 @@ const EVENTS: u64 = 6_000;
 const TOGETHER: u64 = 40;
 const LONG: Duration = Duration::from_secs(60);
 
+/// First and next offset, the committed one, events by their offsets.
+type Input = (std::ops::Range<u64>, Option<u64>, BTreeMap<u64, Vec<u8>>);
+
 /// Whatever can be read of a log.
 #[derive(Debug, PartialEq, Eq)]
 struct Held {
-    /// By task: first and next offset, the committed one, events by their offsets.
-    inputs: BTreeMap<TaskId, (std::ops::Range<u64>, Option<u64>, BTreeMap<u64, Vec<u8>>)>,
+    inputs: BTreeMap<TaskId, Input>,
     outputs: Vec<(u64, Option<Vec<u8>>)>,
     rows: Vec<StateRow>,
     state: Vec<StateRow>,

@@ -1,8 +1,8 @@
 //! What somebody hostile would try, in the order of what he can reach: nobody stops, frees, delays or reads what is not his.
 
 mod access;
-mod clock;
 mod acts;
+mod clock;
 mod crowd;
 mod damage;
 mod edges;
@@ -11,5 +11,5 @@ mod lanes;
 mod named;
 mod neighbours;
 mod nonsense;
-mod stranger;
 mod restarts;
+mod stranger;

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -106,10 +106,13 @@ fn stop() -> Value {
     })
 }
 
+/// Requests and answers of one test.
+const WAITING_MAX: usize = 4_096;
+
 /// A process of the test: what it answers to each question for commands, in turn. Where there is nothing more it waits until the test ends.
 struct Source {
     url: String,
-    answers: Sender<(u16, Value)>,
+    answers: SyncSender<(u16, Value)>,
     asked: Receiver<String>,
 }
 
@@ -117,8 +120,8 @@ impl Source {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (answers, take) = channel::<(u16, Value)>();
-        let (tell, asked) = channel();
+        let (answers, take) = sync_channel::<(u16, Value)>(WAITING_MAX);
+        let (tell, asked) = sync_channel(WAITING_MAX);
         let take = Arc::new(Mutex::new(take));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -242,7 +245,7 @@ fn another_user_who_takes_the_address_of_a_process_gets_no_token_and_lifts_no_st
     let token = scratch.0.join("token");
     fs::write(&token, "s3cret").unwrap();
     let token = token.display().to_string();
-    let (tell, told) = channel();
+    let (tell, told) = sync_channel(WAITING_MAX);
     // The user is that of a thread, and of what it opens.
     std::thread::spawn(move || {
         set_thread_uid(Uid::from_raw(NOBODY)).unwrap();

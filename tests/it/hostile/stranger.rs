@@ -13,7 +13,7 @@ use crate::hostile::neighbours::{NOBODY, is_root};
 
 /// What each connection of a listener of another user has sent; it answers that all is well.
 fn listener() -> (String, mpsc::Receiver<String>) {
-    let (tell, told) = mpsc::channel();
+    let (tell, told) = mpsc::sync_channel(1_024);
     // The user is that of a thread, and of what it opens.
     std::thread::spawn(move || {
         set_thread_uid(rustix::process::Uid::from_raw(NOBODY)).unwrap();

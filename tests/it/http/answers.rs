@@ -313,6 +313,7 @@ fn what_is_no_answer_is_refused_with_what_would_do_and_changes_nothing() {
     // In shadow an answer is a label all the same, and a stop binds nobody.
     let shadow = Scratch::new();
     let shadow = Running::start(&shadow.0, &[]);
+    let command = block(&shadow, "s");
     let named = |answer: &str| json!({ "session_id": "s", "episode": command["episode"], "answer": answer });
     let mut stop = named("stop");
     stop["for"] = "1h".into();

@@ -2,7 +2,7 @@
 //!
 //! Whom something binds is written down here by hand, agent by agent. The guard, clients, page, listings and views are held to it.
 
-use loopwarden::engine::{Head, SourcePosition, StopState, SubjectKey, Tree};
+use loopwarden::engine::{SourcePosition, StopState, SubjectKey};
 use loopwarden::event::{EventTime, RecordMeta, decode};
 use loopwarden::whom::Kind;
 use loopwarden_core::wire;
@@ -109,7 +109,7 @@ fn engine(kind: &str, name: &str, acts: &[&str]) -> Option<Vec<(SubjectKey, Stri
         let command = state.apply("app", &event, place).command.expect("it changes something");
         let subject = SubjectKey::of_event(&event);
         let json = serde_json::to_string(&wire::Command::of(&command, wire::LIVE, wire::Engine::default())).unwrap();
-        let row = wire::Row::of(&subject, &state.board, &[], at).map(|row| serde_json::to_string(&row).unwrap());
+        let row = wire::Row::of(&subject, &state.board, at).map(|row| serde_json::to_string(&row).unwrap());
         Some((subject, json, row))
     });
     taken.collect()
@@ -146,45 +146,6 @@ pub(crate) fn call(place: &Place, number: usize, tool: &str) -> Value {
     event["tool"] = tool.into();
     event["args"] = json!({ "path": format!("f{number}") });
     event
-}
-
-/// The row of an agent whose event was judged, as the engine makes it; none where its names tell all.
-fn known(place: &Place) -> Option<(String, Vec<u8>)> {
-    let event = call(place, 0, "Read").to_string();
-    let event = decode(Some(event.as_bytes()), &RecordMeta::without_place(BEGIN, 4_096)).unwrap();
-    let subject = SubjectKey::of_event(&event);
-    let tree = (event.root_id.is_some() || event.parent_id.is_some()).then(|| Box::new(Tree::of(&event)));
-    let head = Head { swarm_id: event.swarm_id.as_deref().unwrap_or_default().into(), tree, ..Head::default() };
-    let row = wire::Row::json(&subject, &head.board, &head.joined(&subject), BEGIN)?;
-    Some((subject.row_key(), row))
-}
-
-/// The same call by an agent that names nothing but its tenant, its session and itself.
-pub(crate) fn unnamed(event: &Value) -> Value {
-    let mut event = event.clone();
-    event.as_object_mut().unwrap().retain(|name, _| name != "swarm_id" && name != "labels");
-    if let Some(agent) = event.get_mut("agent").and_then(Value::as_object_mut) {
-        agent.retain(|name, _| name == "id");
-    }
-    event
-}
-
-/// What an engine knows of an agent binds it as what its check names: all but labels, which are those of each event.
-fn knows_whom_the_check_does_not_name(kind: &str, word: &str, guard: &mut Guard, places: &[Place]) {
-    for (key, row) in places.iter().filter_map(known) {
-        guard.row(key.as_bytes(), Some(&row), BEGIN);
-    }
-    for (number, place) in places.iter().enumerate() {
-        let is_bound = word != "release" && kind != "label" && place.kinds.contains(&kind);
-        let event = unnamed(&call(place, number, "Task"));
-        // What it names instead is beside what is known.
-        let mut elsewhere = event.clone();
-        (elsewhere["swarm_id"], elsewhere["agent"]["root_id"]) = ("elsewhere".into(), "elsewhere".into());
-        for event in [Some(event), known(place).map(|_| elsewhere)].into_iter().flatten() {
-            let decision = &ask(guard, &event)["decision"];
-            assert_eq!(decision, if is_bound { "deny" } else { "allow" }, "{word} of {kind}, {}: {event}", place.what);
-        }
-    }
 }
 
 fn ask(guard: &mut Guard, event: &Value) -> Value {
@@ -247,7 +208,6 @@ fn row(kind: &str, name: &str, word: &str, places: &[Place]) -> Value {
             }));
         }
     }
-    knows_whom_the_check_does_not_name(kind, word, &mut guard, places);
     json!({ "is": "binding", "kind": kind, "act": word, "cells": cells, "steps": steps })
 }
 

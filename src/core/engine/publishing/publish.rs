@@ -56,7 +56,7 @@ pub(crate) fn publish(
         if action == Action::Nudge {
             head.pending_nudge = Some(PendingNudge { detector: finding.detector, call: step.call });
         }
-        out.row_changed |= head.board.verdicts.activate(&command, finding.detector, context.time);
+        out.verdicts_changed |= head.board.verdicts.activate(&command, finding.detector, context.time);
     }
     out.commands.push(command);
 }

@@ -31,7 +31,7 @@ pub(super) fn answer(context: &Context<'_>, session: &mut Session, answer: &Answ
     unblock(context, session, ReasonCode::Answer, |block| ids.contains(&block.episode), out);
     let head = &mut session.head;
     for id in ids {
-        out.row_changed |= !head.board.verdicts.lift(id).is_empty();
+        out.verdicts_changed |= !head.board.verdicts.lift(id).is_empty();
     }
     head.episodes.retain(|other| other.identity != episode.identity);
     head.shadow_episodes.retain(|other| other.identity != episode.identity);

@@ -14,7 +14,7 @@ use crate::policy::{Arm, Detector, Mode, SessionBounds};
 /// Forgets what was counted: the floor rises, scalars become 0, episodes close, blocks get an `unblock`. Totals stay.
 pub(crate) fn reset(context: &Context<'_>, session: &mut Session, reason: ReasonCode, out: &mut Effects) {
     unblock(context, session, reason, |_| true, out);
-    out.row_changed |= session.head.board.verdicts.clear();
+    out.verdicts_changed |= session.head.board.verdicts.clear();
     forget_counts(session, out);
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn bound(context: &Context<'_>, session: &mut Session, reason: Reason
     match context.policy.progress.session_bounds {
         SessionBounds::All => reset(context, session, reason, out),
         SessionBounds::Counts => {
-            out.row_changed |= session.head.board.verdicts.keep_blocks();
+            out.verdicts_changed |= session.head.board.verdicts.keep_blocks();
             forget_counts(session, out);
         }
     }
@@ -86,7 +86,7 @@ pub(crate) fn unblock_on_policy_change(context: &Context<'_>, session: &mut Sess
     let is_watched = arm == Some(Arm::Control);
     unblock(context, session, ReasonCode::Policy, |block| is_watched || !block.detector().is_some_and(still_blocks), out);
     if is_watched {
-        out.row_changed |= session.head.board.verdicts.clear();
+        out.verdicts_changed |= session.head.board.verdicts.clear();
     } else {
         // What an agent was not sent is no reason to be firmer with it once its trial is over.
         session.head.episodes.retain(|episode| !episode.is_control);
@@ -120,7 +120,7 @@ pub(super) fn unblock(
             episode.block_until = None;
         }
     }
-    out.row_changed = true;
+    out.verdicts_changed = true;
 }
 
 /// Verdicts that have run out leave. When it was a block of the progress matrix, its streaks begin anew.
@@ -137,7 +137,7 @@ pub(crate) fn drop_expired(session: &mut Session, time: EventTime, out: &mut Eff
         let category = head.streaks.matrix.category;
         head.streaks.matrix = Matrix { category, ..Matrix::default() };
     }
-    out.row_changed = true;
+    out.verdicts_changed = true;
 }
 
 /// The calls of the ring leave `call_rate`'s count, which looks no further back than to one that is marked.
@@ -157,7 +157,6 @@ pub(crate) fn forget(session: &mut Session, out: &mut Effects) {
     end_watch(session, Watch::Over, out);
     let head = &mut session.head;
     head.timers.arm(TimerKind::OpenCalls, None, &mut out.timers);
-    let has_joined = !head.swarm_id.is_empty() || head.tree.is_some();
-    out.row_changed = head.board.verdicts.clear() || has_joined;
+    out.verdicts_changed = head.board.verdicts.clear();
     out.forgotten = true;
 }

@@ -112,7 +112,7 @@ impl<'a> BudgetRule<'a> {
             return;
         }
         let lifted = counter.board.verdicts.lift(period.episode);
-        out.row_changed |= !lifted.is_empty();
+        out.verdicts_changed |= !lifted.is_empty();
         if let Some(block) = lifted.into_iter().find(|verdict| verdict.action == Action::Block) {
             self.judge.unblock(counter, start.0, &block, ReasonCode::Policy, issued_at, out);
         }

@@ -62,7 +62,7 @@ impl Judge<'_> {
         };
         counter.periods.insert(start, Period { epoch, seq, step, episode: command.episode });
         counter.board.note_sent(epoch, seq);
-        out.row_changed |= counter.board.verdicts.activate(&command, self.rules.detector, counter.time);
+        out.verdicts_changed |= counter.board.verdicts.activate(&command, self.rules.detector, counter.time);
         out.commands.push(command);
     }
 

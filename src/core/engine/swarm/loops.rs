@@ -79,7 +79,7 @@ impl Judge<'_> {
         let floor = counter.raise_floor(time);
         let now = floor.max(counter.time);
         let lifted = counter.board.verdicts.unblock(now, |_| true);
-        out.row_changed |= counter.board.verdicts.clear() || !lifted.is_empty();
+        out.verdicts_changed |= counter.board.verdicts.clear() || !lifted.is_empty();
         if let Some(newest) = counter.periods.keys().next_back().copied() {
             for block in &lifted {
                 self.unblock(counter, newest, block, ReasonCode::Reset, now, out);

@@ -137,7 +137,7 @@ impl Judge<'_> {
     fn fire(&self, counter: &mut SwarmCounter, kind: TimerKind, at: EventTime, out: &mut Effects) {
         match kind {
             TimerKind::Panes => counter.expire_panes(&self.rules, at),
-            TimerKind::SwarmVerdicts => out.row_changed = !counter.board.verdicts.expire(at).is_empty(),
+            TimerKind::SwarmVerdicts => out.verdicts_changed = !counter.board.verdicts.expire(at).is_empty(),
             TimerKind::Idle | TimerKind::OpenCalls | TimerKind::Verdicts | TimerKind::Stop => return,
         }
         counter.timers.fired(kind);

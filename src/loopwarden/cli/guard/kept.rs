@@ -1,6 +1,6 @@
 //! The file in which a guard keeps what binds: read at its start, and replaced as a whole whenever that changes. It is for this user alone.
 //!
-//! A guard that restarts while its source is away goes on refusing by it. What the source says replaces it.
+//! A guard that restarts while its source is away goes on refusing by it. What the source has replaces it.
 
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ impl KeptFile {
         Self { path: named.map(Path::to_path_buf).or_else(own), source: source.to_owned() }
     }
 
-    /// Hands what it holds to the guard, and writes on until told to stop. Whether anything binds by it, and the thread that writes.
+    /// Hands what it holds to the guard, and writes on until it is stopped. Whether anything binds by it, and the thread that writes.
     ///
     /// # Errors
     /// There is no thread to be had.

@@ -102,7 +102,7 @@ pub(crate) fn send(
     Ok(format!("taken by {}", process.address))
 }
 
-/// What a process that was asked says of an act.
+/// The answer of a process about an act.
 ///
 /// # Errors
 /// As [`taken`]; that it does not answer, or in another form.
@@ -119,14 +119,14 @@ pub(crate) fn answered<T: DeserializeOwned>(
 /// The body of an answer of one of these codes.
 ///
 /// # Errors
-/// Any other answer, with what it says. That nothing was changed is an answer, and it is no.
+/// Any other answer, with its text. That nothing was changed is an answer, and it is no.
 pub(crate) fn taken(process: &RunningProcess, path: &str, codes: &[&str], answer: Answer) -> Result<String, Failure> {
     let Answer { status, code, body } = answer;
     if codes.contains(&&*code) {
         return Ok(body);
     }
-    let said: Option<Value> = serde_json::from_str(&body).ok();
-    let of = |name: &str| said.as_ref().and_then(|said| said.get(name)?.as_str());
+    let fields: Option<Value> = serde_json::from_str(&body).ok();
+    let of = |name: &str| fields.as_ref().and_then(|fields| fields.get(name)?.as_str());
     match (of("error"), of("message")) {
         (Some(word), Some(why)) if code == "409" || word == "no_such_command" => {
             Err(Failure::new(exit_code::ANSWER_IS_NO, format!("nothing was changed: {why} ({word})")))

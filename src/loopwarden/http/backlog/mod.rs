@@ -168,7 +168,7 @@ impl Backlog {
         }
         judged.extend(inner.hand_on(summed, committed.ends, now_ms));
         let (first_ms, second_ms) = (self.oldest_ms(0, now_ms), self.oldest_ms(1, now_ms));
-        // The stage that is further behind says how fast lanes are.
+        // The stage that is further behind shows how fast lanes are.
         let done = if second_ms > first_ms { judged.iter().map(|entry| entry.events).sum() } else { records };
         for entry in &judged {
             inner.release(entry.sender.as_ref(), entry.events);

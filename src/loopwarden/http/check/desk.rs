@@ -27,7 +27,7 @@ enum Sink {
 /// Answers checks.
 pub struct Desk {
     guard: Arc<Mutex<Guard>>,
-    /// Its source has said something.
+    /// A message of its source came.
     fed: Condvar,
     sink: Sink,
     event_bytes_max: usize,

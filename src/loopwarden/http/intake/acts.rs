@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::http::StatusCode;
-use loopwarden_core::event::{ACTOR, EventTime, Reach, Reason, RecordMeta, allowed, decode};
+use loopwarden_core::event::{ACTOR, Reach, Reason, RecordMeta, allowed, decode};
 use loopwarden_core::limits;
 use loopwarden_log::clock::Deadline;
 use loopwarden_log::{LogError, embedded::Append};
@@ -12,6 +12,7 @@ use loopwarden_sources::Grant;
 use tokio::time::{sleep, timeout};
 
 use crate::http::intake::durable::{refused, synced};
+use crate::http::intake::effect::ActEffect;
 use crate::operate::act::{Act, Does};
 use crate::{
     http::access::gate::foreign_tenant, http::access::principal::Principal, http::answer, http::answer::Refusal,
@@ -27,70 +28,12 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Where an act is: partitions and offsets of the log.
 type Places = Vec<(u32, u64)>;
 
-/// How far an act has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Became {
-    /// It is judged, and holds.
-    InForce,
-    /// It is durable, and not judged so far, or elsewhere.
-    Waits,
-    /// It is judged, and changed nothing.
-    Nothing(Unchanged),
-}
-
-/// Why an act changed nothing, and what is in force instead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unchanged {
-    /// None of whom it releases was stopped.
-    NothingToRelease,
-    /// Its loop is over, or was let be by another answer.
-    NoOpenLoop,
-    /// The tenant has as many stops as one task takes.
-    TooManyStops,
-    /// A stop of somebody who reaches farther stands until then.
-    WiderStop(EventTime),
-    /// It was taken, and something that came after it holds: a stop until then, or none.
-    NotInForce(Option<EventTime>),
-}
-
-impl Unchanged {
-    /// A word for programs, and a sentence for people.
-    pub(crate) fn words(self) -> (&'static str, String) {
-        let stopped = |until: EventTime| format!("they are stopped until {}", until.to_rfc3339());
-        match self {
-            Self::NothingToRelease => ("nothing_to_release", "nobody of these was stopped, and nobody is".to_owned()),
-            Self::NoOpenLoop => {
-                let why = "it is kept, and changes nothing: this loop is over, was let be before, or is a budget, which no false alarm ends";
-                ("no_open_loop", why.to_owned())
-            }
-            Self::TooManyStops => {
-                let why = "stops of this tenant are in force in this partition, and no more are taken: release some, or stop the tenant";
-                (Reason::TooManyStops.as_str(), format!("{} {why}", limits::STOPS_MAX))
-            }
-            Self::WiderStop(until) => {
-                let why = "an operator of all tenants has placed this stop, and only such a one ends it";
-                (Reason::WiderStop.as_str(), format!("{why}: {}", stopped(until)))
-            }
-            Self::NotInForce(until) => {
-                let now = until.map_or_else(|| "nobody of these is stopped".to_owned(), stopped);
-                ("not_in_force", format!("this act was taken, and has ended, or another came after it: {now}"))
-            }
-        }
-    }
-
-    /// The answer to whoever acts: nothing was changed.
-    pub(crate) fn refusal(self) -> Refusal {
-        let (word, why) = self.words();
-        answer::error(StatusCode::CONFLICT, word, why).into()
-    }
-}
-
 /// Takes an act in the name of whoever asks: its event is written, and judged soon. What became of it is what binds then, as far as a
 /// process knows: what lanes elsewhere judge waits.
 ///
 /// # Errors
 /// It would bind, and this process runs in shadow; it is no event, or not his; the disk or the brokers do not take it.
-pub(crate) async fn take(process: &Arc<Process>, who: &Principal, act: Act) -> Result<Became, Refusal> {
+pub(crate) async fn take(process: &Arc<Process>, who: &Principal, act: Act) -> Result<ActEffect, Refusal> {
     let mut act = act;
     act.labels.insert(ACTOR, who.name.to_string());
     let is_shadow = || process.status.version().get("mode").is_some_and(|mode| mode == "shadow");
@@ -104,7 +47,7 @@ pub(crate) async fn take(process: &Arc<Process>, who: &Principal, act: Act) -> R
         _ => None,
     };
     let places = write(process, who, &act).await?;
-    if is_judged(process, &places).await? { standing::became(process, &act, reach, open).await } else { Ok(Became::Waits) }
+    if is_judged(process, &places).await? { standing::became(process, &act, reach, open).await } else { Ok(ActEffect::Waits) }
 }
 
 /// Waits until what was written is judged. False: not within the wait, or by another process.

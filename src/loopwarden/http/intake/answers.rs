@@ -11,7 +11,7 @@ use loopwarden_webhook::AnswerKind;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::http::intake::{acts, acts::Became, acts::Unchanged, found, standing};
+use crate::http::intake::{acts, effect::ActEffect, effect::Unchanged, found, standing};
 use crate::operate::act::{Act, Does, LoopAddress, TYPED_NAME, act_id, span_ms};
 use crate::operate::api;
 use crate::{
@@ -63,7 +63,7 @@ pub(crate) struct Taken {
     pub(crate) id: String,
     /// Its end; none: it has none.
     pub(crate) until: Option<EventTime>,
-    pub(crate) became: Became,
+    pub(crate) became: ActEffect,
 }
 
 /// Takes an answer of an operator, by a command or by the names of a loop.
@@ -91,7 +91,7 @@ pub(crate) async fn post(
         id: asked.id.as_deref(),
     };
     let taken = give(&process, &who, &given).await?;
-    if let Became::Nothing(why) = taken.became {
+    if let ActEffect::Nothing(why) = taken.became {
         return Err(why.refusal());
     }
     let answered = api::TakenAnswer {
@@ -100,7 +100,7 @@ pub(crate) async fn post(
         session_id: of.session.name,
         episode: of.episode,
         until: taken.until.map(EventTime::to_rfc3339),
-        judged: taken.became == Became::InForce,
+        judged: taken.became == ActEffect::InForce,
     };
     Ok(answer::json(StatusCode::ACCEPTED, &answered))
 }
@@ -216,13 +216,13 @@ pub(crate) async fn give(process: &Arc<Process>, who: &Principal, given: &Given<
     for _ in 0..ENDS_MAX {
         let id = id_of(until);
         let became = acts::take(process, who, act(given, &id, until, now)).await?;
-        let is_of_before = matches!(became, Became::Nothing(Unchanged::NotInForce(_)));
+        let is_of_before = matches!(became, ActEffect::Nothing(Unchanged::NotInForce(_)));
         if !is_of_before || *kind != AnswerKind::Stop || given.id.is_some() {
             return Ok(Taken { id, until: Some(until), became });
         }
         until = until.plus_ms(step);
     }
-    Ok(Taken { id: id_of(until), until: None, became: Became::Nothing(Unchanged::NotInForce(None)) })
+    Ok(Taken { id: id_of(until), until: None, became: ActEffect::Nothing(Unchanged::NotInForce(None)) })
 }
 
 /// An id of an answer that brings none: equal for equal answers of one actor with one end.

@@ -16,7 +16,7 @@ use maud::{DOCTYPE, Markup, html};
 use crate::http::access::principal::{Principal, Role, Roles};
 use crate::{
     clock, http::access::principal::LinkRights, http::access::principal::Purse, http::answer, http::answer::Refusal,
-    http::intake::acts::Became, http::intake::answers, http::intake::answers::Given, http::listener::body::BodyLimit,
+    http::intake::answers, http::intake::answers::Given, http::intake::effect::ActEffect, http::listener::body::BodyLimit,
     http::shared::Process, operate::act::LoopAddress,
 };
 
@@ -72,9 +72,9 @@ async fn acted(process: &Arc<Process>, token: &str, headers: &HeaderMap, body: B
     let became = answers::give(process, &who, &given).await.map_err(nothing)?;
     let until = became.until.map(|until| format!(" It ends at {}.", until.to_rfc3339())).unwrap_or_default();
     let text = match became.became {
-        Became::InForce => format!("It is in force.{until}"),
-        Became::Waits => format!("It is taken, and in force once it is judged.{until}"),
-        Became::Nothing(why) => return Err(refused(StatusCode::CONFLICT, &why.words().1)),
+        ActEffect::InForce => format!("It is in force.{until}"),
+        ActEffect::Waits => format!("It is taken, and in force once it is judged.{until}"),
+        ActEffect::Nothing(why) => return Err(refused(StatusCode::CONFLICT, &why.words().1)),
     };
     Ok((StatusCode::OK, plain("Answered", &text)))
 }

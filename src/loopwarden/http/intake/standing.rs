@@ -8,7 +8,7 @@ use loopwarden_core::whom::Whom;
 use loopwarden_lane::AgentView;
 use loopwarden_webhook::AnswerKind;
 
-use crate::http::intake::acts::{Became, Unchanged};
+use crate::http::intake::effect::{ActEffect, Unchanged};
 use crate::operate::act::{Act, Does, LoopAddress};
 use crate::operate::lanes::Unanswered;
 use crate::{clock, http::answer::Refusal, http::shared::Process};
@@ -51,25 +51,25 @@ pub(super) async fn open_loop(
 }
 
 /// What became of an act that was judged. `reach`: of whoever acts; `open`: the loop that was open before.
-pub(super) async fn became(process: &Process, act: &Act, reach: Reach, open: Option<Hash64>) -> Result<Became, Refusal> {
+pub(super) async fn became(process: &Process, act: &Act, reach: Reach, open: Option<Hash64>) -> Result<ActEffect, Refusal> {
     let let_be_until = match &act.does {
         Does::Stop { .. } | Does::Release => {
             // Lanes that do not answer in time have judged it all the same.
-            let Ok(state) = stop(process, &act.whom).await? else { return Ok(Became::Waits) };
-            return Ok(of_stop(act, reach, state.as_ref(), now()).map_or(Became::InForce, Became::Nothing));
+            let Ok(state) = stop(process, &act.whom).await? else { return Ok(ActEffect::Waits) };
+            return Ok(of_stop(act, reach, state.as_ref(), now()).map_or(ActEffect::InForce, ActEffect::Nothing));
         }
         // That they are kept is all.
-        Does::Answer { judged: Judged::Right, .. } | Does::Reset => return Ok(Became::InForce),
+        Does::Answer { judged: Judged::Right, .. } | Does::Reset => return Ok(ActEffect::InForce),
         Does::Answer { judged: Judged::FalseAlarm, .. } => EventTime(i64::MAX),
         Does::Answer { judged: Judged::Allowed(until), .. } => *until,
     };
-    let Ok(agent) = agent(process, &act.whom, act.agent_id.as_deref()).await? else { return Ok(Became::Waits) };
+    let Ok(agent) = agent(process, &act.whom, act.agent_id.as_deref()).await? else { return Ok(ActEffect::Waits) };
     let is_let_be = agent.is_some_and(|AgentView { session, .. }| {
         let mut exempt = session.head.exempt.iter().filter(|exemption| exemption.until == let_be_until);
         // Of a loop that is open no more, the same answer has let it be before.
         exempt.any(|exemption| open.map_or_else(|| session.head.knows(&act.id), |open| exemption.identity == open))
     });
-    Ok(if is_let_be { Became::InForce } else { Became::Nothing(Unchanged::NoOpenLoop) })
+    Ok(if is_let_be { ActEffect::InForce } else { ActEffect::Nothing(Unchanged::NoOpenLoop) })
 }
 
 /// Why a stop or release is not what holds of its subject; none: it is.

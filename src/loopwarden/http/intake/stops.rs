@@ -11,7 +11,7 @@ use loopwarden_core::{engine::SubjectKey, limits::HTTP_ROWS_MAX, limits::STOP_MS
 use loopwarden_lane::{FirstRows, StopView};
 use serde::Deserialize;
 
-use crate::http::intake::{acts, acts::Became};
+use crate::http::intake::{acts, effect::ActEffect};
 use crate::http::views::query::{Pairs, Parameters};
 use crate::operate::act::{Act, Does, act_id, span_ms};
 use crate::{
@@ -102,10 +102,10 @@ pub(crate) async fn delete(
 ///
 /// # Errors
 /// It changed nothing.
-fn in_force(became: Became) -> Result<bool, Refusal> {
+fn in_force(became: ActEffect) -> Result<bool, Refusal> {
     match became {
-        Became::Nothing(why) => Err(why.refusal()),
-        became => Ok(became == Became::InForce),
+        ActEffect::Nothing(why) => Err(why.refusal()),
+        became => Ok(became == ActEffect::InForce),
     }
 }
 

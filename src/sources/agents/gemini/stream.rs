@@ -23,19 +23,19 @@ pub(super) fn is_line(fields: &Fields<'_>) -> bool {
 
 /// What is known of the run so far.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct PrintedRun {
     /// Tools of the calls whose result is to come.
     open: Open,
     /// Events so far.
     count: u64,
     turn: u64,
-    /// Whatever the model says next is another reply.
+    /// The next text or call of the model is another reply.
     is_answered: bool,
-    /// What the model has said since the last line of another kind.
+    /// Text of the model since the last line of another kind.
     text: Option<(Option<EventTime>, String)>,
 }
 
-impl Stream {
+impl PrintedRun {
     /// Reads a line that is none of a log on disk.
     pub(super) fn line(&mut self, kind: &str, line: Object<'_>, whose: &mut Whose, sink: &mut Sink<'_>) -> Result<(), Rejected> {
         let time = line.time("timestamp")?;

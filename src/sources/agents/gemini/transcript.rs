@@ -1,11 +1,11 @@
 //! Gemini CLI: a line each. The first is about the session, `$set` lines are about the program's state, the others are messages. A message is
 //! written again when there is more of it: first what the model said, then its calls with their answers. Older files are one document with all
-//! messages in it. What `--output-format stream-json` prints is read by [`Stream`].
+//! messages in it. What `--output-format stream-json` prints is read by [`PrintedRun`].
 
 use loopwarden_core::event::{EventTime, Reason, Rejected};
 use serde_json::Value;
 
-use crate::agents::gemini::stream::{Stream, is_line};
+use crate::agents::gemini::stream::{PrintedRun, is_line};
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
 use crate::transcript::log::{Log, Reader};
 use crate::transcript::sink::{Open, Sink};
@@ -30,7 +30,7 @@ struct Gemini {
     reply: String,
     turn: u64,
     /// What is printed instead of written has lines without an id.
-    stream: Stream,
+    stream: PrintedRun,
 }
 
 impl Reader for Gemini {
@@ -60,7 +60,7 @@ impl Reader for Gemini {
 impl Gemini {
     fn new(name: &str) -> Self {
         let whose = Whose { session_id: name.to_owned(), framework: "gemini-cli", ..Whose::default() };
-        Self { whose, known: Open::default(), reply: String::new(), turn: 0, stream: Stream::default() }
+        Self { whose, known: Open::default(), reply: String::new(), turn: 0, stream: PrintedRun::default() }
     }
 
     /// Messages that are written as a whole: all of them, or those of a history that was made shorter.
