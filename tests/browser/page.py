@@ -192,8 +192,8 @@ def look_in_shadow(browser, binary, directory):
         if untrue:
             raise SystemExit(f"browser: before it had data, the page said {untrue}")
         browser.go(f"http://{address}/#in-shadow")
-        browser.wait("an address opens its session, where what binds nobody says so", "document.querySelector('#strips .word')?.textContent"
-                     ".startsWith('in shadow: nudge (similar_repeat)') && document.querySelector('#strips .told').textContent.includes('shadow: not delivered')")
+        browser.wait("an address opens its session, where what binds nobody says so", "[...document.querySelectorAll('#strips .word')]"
+                     ".some(word => word.textContent.startsWith('in shadow: nudge (similar_repeat)')) && document.querySelector('#strips .told').textContent.includes('shadow: not delivered')")
         browser.wait("what has expired leaves, and what was told stays", "document.querySelectorAll('#loops .row').length === 0"
                      " && document.querySelector('#loops').textContent === 'No agent loops just now.'"
                      " && document.querySelectorAll('#feed .row').length >= 1")
