@@ -96,6 +96,14 @@ fn event(number: usize, kind: &str) -> Value {
     event
 }
 
+/// How many steps of the session an engine has judged.
+fn steps_of(engine: &Running) -> usize {
+    let text = surface::answer(&engine.address, "/sessions/s");
+    let json = text.find('{').zip(text.rfind('}')).and_then(|(from, to)| text.get(from..=to)).unwrap_or_default();
+    let session: Value = serde_json::from_str(json).unwrap_or_default();
+    session["agents"][0]["steps"].as_array().map_or(0, Vec::len)
+}
+
 /// Asks again and again until the answer is so.
 fn until_so(what: &str, mut ask: impl FnMut(usize) -> Value, is_so: impl Fn(&Value) -> bool) -> Value {
     let deadline = Deadline::after(PATIENCE);
@@ -134,6 +142,8 @@ fn a_block_of_the_engine_is_obeyed_and_a_broker_that_dies_holds_up_nobody() {
             let after = guard.check(&event(number, "tool_result"));
             assert_eq!((&after["decision"], &after["recorded"]), (&json!("allow"), &json!(true)), "{after}");
             nudges.extend((after["action"] == "nudge").then(|| after["command_id"].clone()));
+            // One by one: what waits and is judged at once brings nudge and block together.
+            until_so("step", |_| json!(steps_of(&engine)), |steps| steps.as_u64() > Some((number as u64 - 1_000).min(8)));
         }
         before
     };

@@ -93,6 +93,9 @@ fn verdicts_come_from_upstream_and_events_go_there() {
             if before["decision"] == "allow" {
                 let after = ask(number, "tool_result");
                 nudges.extend((after["action"] == "nudge").then(|| after["command_id"].clone()));
+                // One by one: what waits and is judged at once brings nudge and block together.
+                let steps = |_| upstream.client.get("/sessions/s").json()["agents"][0]["steps"].as_array().map_or(0, Vec::len);
+                until_so(steps, |steps| *steps > number.min(8));
             }
             before
         },
