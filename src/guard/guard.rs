@@ -3,7 +3,8 @@
 //! Whoever runs a guard does the following:
 //!
 //! 1. Feeds it with what is in force, as it comes and in any order: [`Guard::row`] with rows of the state topic, or [`Guard::command`] with
-//!    commands, between [`Guard::reads_anew`] and [`Guard::is_whole`] where they come from elsewhere. What it forgets for want of room is noted, and never taken for what never was.
+//!    commands, between [`Guard::reads_anew`] and [`Guard::is_whole`] where they come from elsewhere. What it forgets for want of room is
+//!    noted, and never taken for what never was.
 //! 2. For each check calls [`Guard::open`], which decodes the event, once. A check that is none ends here, with the field concerned.
 //! 3. After a call: records [`Opened::take_events`], and where the judging runs in the same process waits for it, so that its verdict is
 //!    known.
@@ -26,7 +27,6 @@ use loopwarden_core::event::{
 };
 use loopwarden_core::identity::{base32, hash_parts};
 use loopwarden_core::native::{EventAgent, NativeEvent};
-use loopwarden_core::whom::Whom;
 use serde_json::json;
 
 use crate::agents::calls::{Calls, ECHO_MS, EndedCall, OPEN_MS_MAX};
@@ -168,12 +168,6 @@ impl Guard {
             Some(command) => self.rows.command(command, now),
             None => self.counts.not_understood += 1,
         }
-    }
-
-    /// Until when an operator stops them; none where nobody does.
-    #[must_use]
-    pub fn stopped_until(&self, whom: &Whom, now: EventTime) -> Option<EventTime> {
-        self.rows.until(&SubjectKey::Stop(whom.clone()), now)
     }
 
     /// What was counted since the start.

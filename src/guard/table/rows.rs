@@ -104,12 +104,6 @@ impl Rows {
         agent.meant.iter().find_map(|whom| self.places.get(whom)?.class_of(verdict))
     }
 
-    /// Until when a subject is bound.
-    pub(crate) fn until(&self, key: &SubjectKey, now: EventTime) -> Option<EventTime> {
-        let ends = self.subjects.get(key)?.verdicts.iter().map(|verdict| verdict.expires_at);
-        ends.max().filter(|end| *end > now)
-    }
-
     /// Beginnings of the keys under which something may be missing that is in force for an agent.
     pub(crate) fn missing(&self, agent: &Agent, now: EventTime) -> Vec<String> {
         if self.lost.is_empty() {
@@ -492,9 +486,10 @@ mod tests {
             [(Class::Stop, "stop")]
         );
         let key = SubjectKey::Stop(Whom::new("", Kind::Session, "s"));
-        assert_eq!(rows.until(&key, now()), Some(at("2026-01-01T00:02:00Z")));
+        let until = |rows: &Rows| rows.subjects.get(&key)?.verdicts.iter().map(|verdict| verdict.expires_at).max();
+        assert_eq!(until(&rows), Some(at("2026-01-01T00:02:00Z")));
         take(&mut rows, &stop("release", "unblock", 3));
         take(&mut rows, &stop("late", "block", 2));
-        assert_eq!((bound(&rows).len(), rows.until(&key, now())), (0, None));
+        assert_eq!((bound(&rows).len(), until(&rows)), (0, None));
     }
 }

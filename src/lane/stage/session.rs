@@ -112,9 +112,11 @@ impl RecordContext<'_> {
     /// release would not find it. Where partitions are not known there are no keys to go by.
     fn is_of_its_key(&self, record: &Record<'_>, event: &Event<'_>) -> bool {
         let key = event.session_id.as_bytes();
-        let is_there = |sessions: u32| record.meta.key.is_some() && partition_of(key, sessions) == record.meta.partition;
-        record.meta.key.is_none_or(|given| given == key)
-            && self.work.settings.partitions.is_none_or(|partitions| is_there(partitions.session))
+        match (record.meta.key, self.work.settings.partitions) {
+            (Some(given), Some(partitions)) => given == key && partition_of(key, partitions.session) == record.meta.partition,
+            (Some(given), None) => given == key,
+            (None, partitions) => partitions.is_none(),
+        }
     }
 
     /// Fires every timer due at the watermark, in the order of (due time, kind, subject).

@@ -9,6 +9,7 @@ use std::{fs, io, sync::Arc, thread::JoinHandle, time::Duration};
 
 use loopwarden_core::identity::hash_parts;
 use loopwarden_guard::{KEPT_BYTES_MAX, Kept, NotKept};
+use loopwarden_log::clock::Stopwatch;
 
 use crate::{http::Endpoint, http::check::Desk};
 
@@ -18,9 +19,11 @@ const NOT_BELIEVED: &str = "W0702";
 const OTHERS_WRITE: u32 = 0o022;
 /// A look at whether to end, where nothing changes.
 const LOOK: Duration = Duration::from_millis(200);
-/// Between two files: what comes meanwhile is in the next one.
+/// Between two files, at least: what comes meanwhile is in the next one.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Before what could not be written is tried again.
+/// One part of so many of the time goes to files: checks wait while a table is copied, and a large one is replaced as a whole.
+const SHARE_OF_TIME: u32 = 10;
+/// Before what could not be written is tried again; between two files, at most.
 const RETRY: Duration = Duration::from_secs(1);
 /// The revision of no guard: what binds is written again.
 const NEVER: [u64; 3] = [u64::MAX; 3];
@@ -85,6 +88,7 @@ fn write_on(path: &Path, source: &str, desk: &Desk, stop: &AtomicBool) {
     while !ends {
         ends = stop.load(Ordering::Acquire);
         let Some(kept) = desk.kept_since(&mut revision, if ends { Duration::ZERO } else { LOOK }) else { continue };
+        let taken = Stopwatch::start();
         let (text, left_out) = kept.text(source);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let made = folder.map_or(Ok(()), |folder| fs::DirBuilder::new().recursive(true).mode(0o700).create(folder));
@@ -99,6 +103,7 @@ fn write_on(path: &Path, source: &str, desk: &Desk, stop: &AtomicBool) {
         if failed.is_some() {
             revision = NEVER;
         }
-        std::thread::park_timeout(if failed.is_some() { RETRY } else { PAUSE });
+        let pause = if failed.is_some() { RETRY } else { (taken.elapsed() * (SHARE_OF_TIME - 1)).clamp(PAUSE, RETRY) };
+        std::thread::park_timeout(pause);
     }
 }

@@ -152,8 +152,11 @@ async fn of_request(process: &Arc<Process>, who: &Principal, asked: &Asked, kind
 /// Whether a loop is open, or the first command about it is kept.
 async fn is_known(process: &Arc<Process>, of: &LoopAddress) -> Result<bool, Refusal> {
     let LoopAddress { session, agent_id, episode } = of;
-    if episode.len() != ID_CHARS || standing::open_loop(process, session, agent_id.as_deref(), episode).await?.is_some() {
-        return Ok(episode.len() == ID_CHARS);
+    if episode.len() != ID_CHARS {
+        return Ok(false);
+    }
+    if standing::open_loop(process, session, agent_id.as_deref(), episode).await?.is_some() {
+        return Ok(true);
     }
     let first = found::find(process, episode).await?;
     let is = |name: &str, value: &str| {
