@@ -80,6 +80,7 @@ fn open_as(
         overlay_bytes_max: 1 << 20,
         overlay_records_max: 30,
         on_input_loss: OnTrouble::Stop,
+        on_bad_records: OnTrouble::Stop,
         ..LaneSettings::default()
     };
     let (app, topic) = ("app".to_owned(), "foreign".to_owned());
