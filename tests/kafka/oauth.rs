@@ -93,7 +93,7 @@ impl Run {
         assert!(Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill").success());
         let status = bounded(self.child.id(), PATIENCE, || self.child.wait()).expect("ended");
         let log = self.log();
-        assert_eq!(status.code(), Some(0), "{log}");
+        assert_eq!(status.code(), Some(0), "{status}: {log}");
         assert!(!log.contains("xyzzy") && !log.contains("eyJ"), "a secret was printed: {log}");
         assert!(sessions(world).values().all(|commands| *commands == 1), "{:?}", sessions(world));
         log
