@@ -1,5 +1,7 @@
 //! Exit codes: what a script or a supervisor may rely on. The README's neighbour `src/docs/operations.md` lists the same; a test compares.
 
+use std::io::{self, Write as _};
+
 /// Done, or stopped as asked.
 pub const DONE: u8 = 0;
 /// Failed at run time; trying again may help.
@@ -53,6 +55,13 @@ pub fn of_error(code: &str) -> u8 {
             _ => FAILED,
         },
     }
+}
+
+/// Ends the process, once what was printed is out. Handlers that libraries have for the end of a process do not run: OpenSSL and RocksDB take
+/// down in theirs what threads that fetch tokens, connect to brokers or open a store still use, and the process would crash instead of ending.
+pub fn end(code: u8) -> ! {
+    let _ = io::stdout().flush();
+    signal_hook::low_level::exit(i32::from(code))
 }
 
 #[cfg(test)]

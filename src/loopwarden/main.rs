@@ -1,7 +1,6 @@
 //! Arguments to `cli`, its answer to an exit code.
 
-use std::process::ExitCode;
-
+use loopwarden::{cli, exit_code, telemetry::logging};
 use mimalloc::MiMalloc;
 
 /// A third of a lane's time went into the system's allocator: records, keys and texts come and go with each commit.
@@ -19,8 +18,8 @@ fn use_small_pages() {
 #[cfg(not(target_os = "linux"))]
 const fn use_small_pages() {}
 
-fn main() -> ExitCode {
+fn main() -> ! {
     use_small_pages();
-    loopwarden::telemetry::logging::hide_panic_messages();
-    ExitCode::from(loopwarden::cli::run(std::env::args_os()))
+    logging::hide_panic_messages();
+    exit_code::end(cli::run(std::env::args_os()))
 }

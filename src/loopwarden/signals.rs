@@ -64,13 +64,13 @@ async fn forward(signals: Vec<Signal>, sender: &SyncSender<Asked>, has_begun: &A
         };
         if asked != Asked::Reload {
             if !has_begun.load(Ordering::Acquire) {
-                std::process::exit(i32::from(exit_code::DONE));
+                exit_code::end(exit_code::DONE);
             }
             match &stopping_since {
                 // `timeout` tells the process and then its group: that is one signal.
                 Some(first) if first.elapsed() < ONE_SIGNAL => continue,
                 // Nothing is lost: what was not committed is read again.
-                Some(_) => std::process::exit(i32::from(exit_code::SECOND_SIGNAL)),
+                Some(_) => exit_code::end(exit_code::SECOND_SIGNAL),
                 None => stopping_since = Some(Stopwatch::start()),
             }
         }

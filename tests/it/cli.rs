@@ -2,6 +2,7 @@
 
 mod disk;
 mod doctor;
+mod ends;
 mod hook;
 mod hook_answering;
 mod init;
@@ -650,23 +651,4 @@ fn what_a_running_process_is_asked_takes_settings_and_refuses_what_is_none() {
 fn a_sweep_needs_something_to_judge_by_and_says_what() {
     let told = stderr(&expect(&["replay", &fleet(), "--sweep", "detectors.exact_repeat.threshold=2,3"], exit_code::USAGE));
     assert!(told.contains("--labels <FILE>|--outcomes <FILE>"), "{told}");
-}
-
-#[test]
-fn a_start_that_waits_for_brokers_ends_when_it_is_told_to() {
-    let scratch = Scratch::new("early-stop");
-    // Takes connections and says nothing on them.
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let brokers = format!("kafka.bootstrap_servers={}", silent.local_addr().unwrap());
-    let mut command = program();
-    command.args(["run", "--data-dir", &scratch.0.to_string_lossy(), "--set", &brokers, "--set", "instance=lw-0"]);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // It asks its broker, so that it has long been listening to signals.
-    drop(silent.accept().unwrap());
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(!told.contains("E0101"), "{told}");
 }
