@@ -108,13 +108,14 @@ pub(crate) struct Act {
     /// When its command was first seen, and its row; Unix ms.
     pub(crate) told_ms: Option<i64>,
     pub(crate) row_ms: Option<i64>,
-    /// How often its command was seen.
+    /// Id of its command, and how often that was seen.
+    command: Option<String>,
     times: u32,
 }
 
 impl Act {
     pub(crate) const fn new(whom: Whom, until_ms: Option<i64>, sent_ms: i64) -> Self {
-        Self { whom, until_ms, sent_ms, told_ms: None, row_ms: None, times: 0 }
+        Self { whom, until_ms, sent_ms, told_ms: None, row_ms: None, command: None, times: 0 }
     }
 
     /// When it was known to be committed.
@@ -124,10 +125,10 @@ impl Act {
 }
 
 /// What became of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Became {
-    /// A guard refused it because of a stop.
-    Refused,
+    /// A guard refused it because of a stop: that of this command.
+    Refused(Option<String>),
     /// No guard answered, and its agent knew of a stop that fails closed.
     RefusedAlone,
     /// A guard let it run.
@@ -137,13 +138,15 @@ pub(crate) enum Became {
 }
 
 /// A call of an agent.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) agent: usize,
     pub(crate) begun_ms: i64,
     pub(crate) became: Became,
     /// Number of the guard.
     pub(crate) guard: usize,
+    /// By when the guard knew everything, as it said; none where it said that it may not know. Unix ms.
+    pub(crate) knew_ms: Option<i64>,
 }
 
 impl Call {
@@ -182,6 +185,7 @@ impl Ledger {
         let number = command["trigger"]["event_id"].as_str().and_then(number_of);
         let Some(act) = number.and_then(|number| self.acts.get_mut(number)) else { return false };
         act.times += 1;
+        act.command = command["id"].as_str().map(str::to_owned);
         act.told_ms.get_or_insert_with(clock::now_ms);
         true
     }
@@ -199,12 +203,13 @@ impl Ledger {
     fn intervals(&self, whom: Whom) -> Vec<Interval> {
         let of: Vec<&Act> = self.acts.iter().filter(|act| act.whom == whom).collect();
         let of_stop = |(at, act): (usize, &&Act)| {
+            let command = act.command.clone();
             let until_ms = act.until_ms?;
             let release = of.get(at + 1).filter(|next| next.until_ms.is_none());
             let is_released = release.is_some_and(|release| release.sent_ms < until_ms);
             let end_ms = release.filter(|_| is_released).map_or(until_ms, |release| release.sent_ms);
             let freed_ms = if is_released { release.and_then(|release| release.commit_ms()) } else { Some(until_ms) };
-            Some(Interval { sent_ms: act.sent_ms, commit_ms: act.commit_ms(), row_ms: act.row_ms, end_ms, freed_ms })
+            Some(Interval { command, sent_ms: act.sent_ms, commit_ms: act.commit_ms(), end_ms, freed_ms })
         };
         of.iter().enumerate().filter_map(of_stop).collect()
     }
@@ -225,6 +230,14 @@ impl Ledger {
         };
         judged.commits_ms = self.acts.iter().filter_map(|act| Some(act.commit_ms()? - act.sent_ms)).collect();
         judged.commits_ms.sort_unstable();
+        // When a guard first refused a call by a stop.
+        let mut shown = BTreeMap::<(usize, &str), i64>::new();
+        for call in &self.calls {
+            if let Became::Refused(Some(command)) = &call.became {
+                let first_ms = shown.entry((call.guard, command)).or_insert(call.begun_ms);
+                *first_ms = call.begun_ms.min(*first_ms);
+            }
+        }
         for call in &self.calls {
             let before = |of: &Vec<Interval>| {
                 let at = of.partition_point(|interval| interval.sent_ms <= call.begun_ms);
@@ -232,7 +245,7 @@ impl Ledger {
             };
             let covering: Vec<Interval> =
                 known.iter().filter(|(whom, _)| whom.covers(call.agent)).filter_map(|(_, of)| before(of)).collect();
-            judged.take(call, &covering);
+            judged.take(call, &covering, &shown);
         }
         judged.ages_ms.sort_unstable();
         judged
@@ -242,9 +255,9 @@ impl Ledger {
 /// When a stop binds.
 #[derive(Debug, Clone)]
 struct Interval {
+    command: Option<String>,
     sent_ms: i64,
     commit_ms: Option<i64>,
-    row_ms: Option<i64>,
     /// Until then it binds for certain.
     end_ms: i64,
     /// From then on it binds nobody; none where its release was never seen.
@@ -268,39 +281,49 @@ pub(crate) struct Judged {
     refused_alone: usize,
     /// Calls that a guard let run although a stop was committed before they began: how long before, sorted.
     ages_ms: Vec<i64>,
-    /// Those of them that began too late, in words.
+    /// Those of them that began too late at a guard that said it knew of that time, in words.
     late: Vec<String>,
-    /// The same by the row of the stop, which is what a guard reads.
-    late_by_row: usize,
+    /// The same at a guard that said it might not know: its source was away, or behind.
+    unknowing: usize,
+    /// The same at a guard that had refused a call by that very stop.
+    forgotten: Vec<String>,
     /// Calls of stopped agents whom no guard answered.
     unanswered: usize,
-    /// Refused although released, or at the end, for longer than the bound.
+    /// Refused although released, or at the end, for longer than the bound, by a guard that said it knew of that time.
     kept: Vec<String>,
+    /// The same by a guard that said it might not know.
+    kept_unknowing: usize,
 }
 
 impl Judged {
-    fn take(&mut self, call: &Call, covering: &[Interval]) {
-        let age = |since_ms: fn(&Interval) -> Option<i64>| {
-            let binding = covering.iter().filter(|of| call.begun_ms < of.end_ms);
-            binding.filter_map(since_ms).map(|since_ms| call.begun_ms - since_ms).filter(|age_ms| *age_ms >= 0).max()
-        };
-        let age_ms = age(|of| of.commit_ms);
-        match (call.became, age_ms) {
-            (Became::Refused, _) => {
+    fn take(&mut self, call: &Call, covering: &[Interval], shown: &BTreeMap<(usize, &str), i64>) {
+        let binding = || covering.iter().filter(|of| call.begun_ms < of.end_ms);
+        let ages = binding().filter_map(|of| of.commit_ms).map(|since_ms| call.begun_ms - since_ms);
+        let age_ms = ages.filter(|age_ms| *age_ms >= 0).max();
+        let knew = |since_ms: i64| call.knew_ms.is_some_and(|knew_ms| knew_ms >= since_ms + BOUND_MS);
+        match (&call.became, age_ms) {
+            (Became::Refused(_), _) => {
                 self.refused += 1;
-                let freed = covering.iter().map(|of| of.freed_ms.unwrap_or(i64::MAX)).max();
-                let kept_ms = call.begun_ms.saturating_sub(freed.unwrap_or(i64::MIN));
-                if kept_ms >= BOUND_MS {
+                let freed_ms = covering.iter().map(|of| of.freed_ms.unwrap_or(i64::MAX)).max().unwrap_or(i64::MIN);
+                let kept_ms = call.begun_ms.saturating_sub(freed_ms);
+                if kept_ms >= BOUND_MS && knew(freed_ms) {
                     self.kept.push(call.late(kept_ms, "release or end"));
+                } else if kept_ms >= BOUND_MS {
+                    self.kept_unknowing += 1;
                 }
             }
             (Became::RefusedAlone, _) => self.refused_alone += 1,
             (Became::Passed, Some(age_ms)) => {
                 self.ages_ms.push(age_ms);
-                if age_ms >= BOUND_MS {
+                if age_ms >= BOUND_MS && knew(call.begun_ms - age_ms) {
                     self.late.push(call.late(age_ms, "commit"));
+                } else if age_ms >= BOUND_MS {
+                    self.unknowing += 1;
                 }
-                self.late_by_row += usize::from(age(|of| of.row_ms).is_some_and(|age_ms| age_ms >= BOUND_MS));
+                let first_ms = |of: &Interval| shown.get(&(call.guard, of.command.as_deref()?)).copied();
+                if let Some(first_ms) = binding().filter_map(first_ms).min().filter(|ms| call.begun_ms - ms >= BOUND_MS) {
+                    self.forgotten.push(call.late(call.begun_ms - first_ms, "first refusal by this stop there"));
+                }
             }
             (Became::Unanswered, Some(age_ms)) => self.unanswered += usize::from(age_ms >= BOUND_MS),
             (Became::Passed | Became::Unanswered, None) => {}
@@ -308,8 +331,7 @@ impl Judged {
     }
 
     pub(crate) fn add(&mut self, other: Self) {
-        let Self { stops, releases, ended, calls, answers, not_once, refused, refused_alone, late_by_row, unanswered, .. } =
-            other;
+        let Self { stops, releases, ended, calls, answers, not_once, refused, refused_alone, unknowing, unanswered, .. } = other;
         self.stops += stops;
         self.releases += releases;
         self.ended += ended;
@@ -318,7 +340,9 @@ impl Judged {
         self.not_once += not_once;
         self.refused += refused;
         self.refused_alone += refused_alone;
-        self.late_by_row += late_by_row;
+        self.unknowing += unknowing;
+        self.kept_unknowing += other.kept_unknowing;
+        self.forgotten.extend(other.forgotten);
         self.unanswered += unanswered;
         self.commits_ms.extend(other.commits_ms);
         self.commits_ms.sort_unstable();
@@ -335,13 +359,13 @@ impl Judged {
 
     /// What a page's title adds.
     pub(crate) fn title(&self) -> String {
-        let late = self.late.len() + self.kept.len();
+        let late = self.late.len() + self.kept.len() + self.forgotten.len();
         if late == 0 { String::new() } else { format!(", {late} calls judged late") }
     }
 
     /// Whether no stopped agent got through late, and none stayed stopped.
     pub(crate) const fn is_in_time(&self) -> bool {
-        self.late.is_empty() && self.kept.is_empty()
+        self.late.is_empty() && self.kept.is_empty() && self.forgotten.is_empty()
     }
 }
 
@@ -353,21 +377,27 @@ fn spread(sorted: &[i64]) -> String {
 
 impl fmt::Display for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stops, releases, ended, calls, answers, not_once, refused, refused_alone, late_by_row, unanswered, .. } = self;
+        let Self { stops, releases, ended, calls, answers, not_once, refused, refused_alone, unknowing, unanswered, .. } = self;
         writeln!(f, "| stops, releases, stops that ended by themselves | {stops}, {releases}, {ended} |")?;
         writeln!(f, "| from the sending of an act to its commit | {} |", spread(&self.commits_ms))?;
         writeln!(f, "| acts without exactly one command | **{not_once}** |")?;
         writeln!(f, "| answers to commands | {answers} |")?;
         writeln!(f, "| calls that {AGENTS} agents asked about | {calls} |")?;
         writeln!(f, "| refused because of a stop; by the agent alone, no guard answering | {refused}; {refused_alone} |")?;
-        let within = self.ages_ms.len() - self.late.len();
+        let within = self.ages_ms.len() - self.late.len() - unknowing;
         writeln!(f, "| calls of stopped agents that a guard let run, begun within {BOUND_MS} ms of the commit | {within} |")?;
-        writeln!(f, "| begun later | **{}** |", self.late.len())?;
-        writeln!(f, "| begun later than {BOUND_MS} ms after the row, which guards read | **{late_by_row}** |")?;
+        writeln!(f, "| begun later, at a guard that said it knew of that time | **{}** |", self.late.len())?;
+        writeln!(f, "| begun later, at a guard that had refused by that stop before | **{}** |", self.forgotten.len())?;
+        writeln!(f, "| begun later, at a guard that said it might not know | {unknowing} |")?;
         writeln!(f, "| how long after the commit those calls began | {} |", spread(&self.ages_ms))?;
         writeln!(f, "| calls of stopped agents begun later that no guard answered: they fail open | {unanswered} |")?;
-        writeln!(f, "| refused more than {BOUND_MS} ms after the release or the end | **{}** |", self.kept.len())?;
-        for words in self.late.iter().take(SHOWN).chain(self.kept.iter().take(SHOWN)) {
+        writeln!(
+            f,
+            "| refused more than {BOUND_MS} ms after the release or the end by a guard that knew; that might not know | **{}**; {} |",
+            self.kept.len(),
+            self.kept_unknowing
+        )?;
+        for words in [&self.late, &self.forgotten, &self.kept].into_iter().flat_map(|of| of.iter().take(SHOWN)) {
             writeln!(f, "| late | {words} |")?;
         }
         Ok(())

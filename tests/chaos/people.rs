@@ -202,17 +202,21 @@ fn ask(agent: usize, shared: &Shared, places: &[Place], mut dice: Dice) -> Vec<C
         let guard = dice.below(places.len() as u64) as usize;
         let event = acts::call(agent, number);
         let begun_ms = clock::now_ms();
+        let mut knew_ms = None;
         let became = match places[guard].ask(&event) {
             Ok(answer) => {
                 let end = answer["expires_at"].as_str().and_then(EventTime::parse_rfc3339).map(|end| end.0);
                 held = end.filter(|_| answer["fail"] == "closed");
+                let as_of = answer["state"]["as_of"].as_str().and_then(EventTime::parse_rfc3339);
+                knew_ms = as_of.filter(|_| answer["state"]["stale"] == false).map(|as_of| as_of.0);
                 let is_stopped = answer["decision"] == "deny" && answer["reason"]["code"] == "stop";
-                if is_stopped { Became::Refused } else { Became::Passed }
+                let command = || answer["command_id"].as_str().map(str::to_owned);
+                if is_stopped { Became::Refused(command()) } else { Became::Passed }
             }
             Err(_) if held.is_some_and(|end_ms| end_ms > begun_ms) => Became::RefusedAlone,
             Err(_) => Became::Unanswered,
         };
-        calls.push(Call { agent, begun_ms, became, guard });
+        calls.push(Call { agent, begun_ms, became, guard, knew_ms });
         thread::park_timeout(Duration::from_millis(THINKING_MS / 2 + dice.below(THINKING_MS)));
     }
     calls
