@@ -25,17 +25,25 @@ pub struct GuardEndpoint {
 impl GuardEndpoint {
     /// Looks into the user's files: `hook-address`, `hook-token` and `hook-uid` below the configuration, the marker below the cache.
     pub fn find() -> Self {
-        let home = variable("HOME");
-        let below = |name: &str, default: &str| variable(name).or_else(|| Some(home.as_ref()?.join(default)));
-        let config = below("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("loopwarden"));
+        let config = config_folder().map(|folder| folder.join("loopwarden"));
         let line = |name: &str| config.as_ref().and_then(|folder| first_line(&folder.join(name)));
         Self {
             address: line("hook-address").unwrap_or_else(|| ADDRESS.to_owned()),
             token: line("hook-token"),
             uid: line("hook-uid").and_then(|line| line.parse().ok()),
-            marker: below("XDG_CACHE_HOME", ".cache").map(|folder| folder.join("loopwarden/hook-failures")),
+            marker: folder("XDG_CACHE_HOME", ".cache").map(|folder| folder.join("loopwarden/hook-failures")),
         }
     }
+}
+
+/// The folder of the user's settings; none where there is no home.
+#[must_use]
+pub fn config_folder() -> Option<PathBuf> {
+    folder("XDG_CONFIG_HOME", ".config")
+}
+
+fn folder(name: &str, default: &str) -> Option<PathBuf> {
+    variable(name).or_else(|| Some(variable("HOME")?.join(default)))
 }
 
 /// A path in the environment; a relative one is none.

@@ -9,6 +9,7 @@ use std::{fs::File, net::TcpStream, os::unix::net::UnixStream, time::Duration};
 use loopwarden::{clock::Deadline, log::kafka::KafkaOptions};
 use serde_json::{Value, json};
 
+use crate::environment::told_nothing;
 use crate::fleet::Dice;
 
 /// What an agent waits for an answer. Longer than a guard that was killed can take for one.
@@ -70,9 +71,7 @@ impl One {
     fn start(&mut self) {
         let log = File::options().create(true).append(true).open(&self.log).expect("a log file");
         let mut command = Command::new(&self.program);
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
-            command.env_remove(name);
-        }
+        told_nothing(&mut command);
         // What it keeps over a kill lies beside its socket.
         command.env("XDG_STATE_HOME", self.socket.with_extension("state"));
         let child = command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();

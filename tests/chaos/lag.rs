@@ -17,6 +17,7 @@ use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::{Value, json};
 
+use crate::environment::told_nothing;
 use crate::people::{Answering, SENT_MAX, Shared, watch_topics};
 use crate::process::{Process, this_program};
 use crate::world::{PATIENCE, World};
@@ -396,9 +397,7 @@ fn replay(world: &World, root: &Path) -> String {
     );
     fs::write(&config, text).expect("a configuration");
     let mut command = Command::new(this_program());
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
-        command.env_remove(name);
-    }
+    told_nothing(&mut command);
     command.args(["replay", "--policy", POLICY, "--output", "ndjson", "--topic", input, "--config"]).arg(&config);
     let output = command.stdin(Stdio::null()).output().expect("the program");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

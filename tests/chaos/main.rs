@@ -20,6 +20,8 @@ mod client;
 mod disk;
 mod embedded;
 mod embedded_loop;
+#[path = "../common/environment.rs"]
+mod environment;
 mod feeder;
 mod flat;
 mod fleet;

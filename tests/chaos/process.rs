@@ -8,6 +8,7 @@ use std::{fs::File, os::unix::process::ExitStatusExt as _, time::Duration};
 use loopwarden::clock::Deadline;
 use loopwarden::log::kafka::{GroupProtocol, KafkaOptions};
 
+use crate::environment::told_nothing;
 use crate::reference::LATENESS_MS;
 
 /// Between two looks at a process.
@@ -102,9 +103,7 @@ impl Process {
         let ready = File::create(self.greeting_file()).expect("a file");
         let mut command = Command::new(&self.program);
         // What is said to this program in the environment would be a setting there.
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
-            command.env_remove(name);
-        }
+        told_nothing(&mut command);
         command.envs(self.environment.iter().cloned());
         let child = command.args(&self.arguments).stdin(Stdio::null()).stdout(ready).stderr(log).spawn().expect("a process");
         self.child = Some(child);

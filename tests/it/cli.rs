@@ -13,6 +13,7 @@ mod mapping;
 mod reports;
 mod words;
 
+use crate::environment::told_nothing;
 use crate::golden::RULES;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -54,9 +55,7 @@ pub(crate) fn root(path: &str) -> String {
 /// The program, in an environment that says nothing to it.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
-        command.env_remove(name);
-    }
+    told_nothing(&mut command);
     command.env("HOSTNAME", "host-7").stdin(Stdio::null());
     command
 }

@@ -10,6 +10,8 @@ use loopwarden::{cli::command_line::CommandLine, config::Layers, exit_code, http
 use serde::Deserialize as _;
 use serde_json::Value;
 
+use crate::environment::told_nothing;
+
 fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -233,9 +235,7 @@ fn topics(text: &str) -> Vec<(String, Value, Value, Value)> {
 #[test]
 fn the_topics_for_strimzi_are_those_that_the_program_makes() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_loopwarden"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
-        command.env_remove(name);
-    }
+    told_nothing(&mut command);
     let printed = command.args(["topics", "print", "--format", "strimzi"]).output().expect("the program");
     assert_eq!(topics(&read("deploy/strimzi/topics.yaml")), topics(&String::from_utf8_lossy(&printed.stdout)));
 }

@@ -15,6 +15,8 @@ mod decode;
 mod deploy;
 mod detection_page;
 mod docs;
+#[path = "../common/environment.rs"]
+mod environment;
 mod expiry;
 mod follow;
 mod fuzz;

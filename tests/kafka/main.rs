@@ -21,6 +21,8 @@ mod closing;
 mod commit;
 mod contract;
 mod damage;
+#[path = "../common/environment.rs"]
+mod environment;
 mod grown;
 mod growth;
 mod guard;

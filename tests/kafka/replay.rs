@@ -10,6 +10,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::{Value, json};
 
 use crate::broker;
+use crate::environment::told_nothing;
 use crate::run::{Running, Scratch};
 use crate::world::{PATIENCE, Seen, World, session, swarm};
 
@@ -153,9 +154,7 @@ fn told(name: &str, scratch: &Scratch, world: &World, arguments: &[&str]) -> Out
     );
     fs::write(&config, text).expect("a configuration");
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
-        command.env_remove(name);
-    }
+    told_nothing(&mut command);
     command.args([name, "--topic", &options.topics.input, "--config"]).arg(&config).args(arguments);
     command.stdin(Stdio::null()).output().expect("the program")
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::bounded::{START_WAIT, bounded};
 use crate::broker;
+use crate::environment::told_nothing;
 use crate::world::{PATIENCE, Seen, World};
 
 /// A directory of one test. Not the system's temporary one: state is refused there.
@@ -39,9 +40,7 @@ impl Drop for Scratch {
 /// The program with the settings of a world.
 pub(crate) fn program(world: &World, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
-        command.env_remove(name);
-    }
+    told_nothing(&mut command);
     let options = &world.options;
     // What a guard keeps over a restart is that of its own world.
     command.env("XDG_STATE_HOME", PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("state-{}", options.app)));

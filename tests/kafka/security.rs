@@ -8,6 +8,7 @@ use loopwarden::{event::Stage, log::kafka::KafkaOptions, log::kafka::admin::topi
 use serde_json::Value;
 
 use crate::bounded::{START_WAIT, bounded};
+use crate::environment::told_nothing;
 use crate::secured::{CERTIFIED_USER, Listener, Operation, Permission, Resource, SCRAM_USER, Secured, password, secured};
 use crate::world::{PATIENCE, World};
 
@@ -91,9 +92,7 @@ impl User {
 /// The program with the names of a group.
 pub(crate) fn program(bootstrap: &str, options: &KafkaOptions, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
-        command.env_remove(name);
-    }
+    told_nothing(&mut command);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     for setting in ["mode=live", "instance=lw-0", "lanes=1", "http.listen=127.0.0.1:0"] {
         command.arg("--set").arg(setting);

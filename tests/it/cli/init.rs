@@ -135,6 +135,14 @@ fn the_first_hour_ends_with_a_process_that_answers_and_each_printed_command_undo
     assert!(fs::read_to_string(home.path("home/.claude/settings.json")).unwrap().contains("loopwarden-hook"));
     let checked = home.copied(&format!("loopwarden check --config {}", config.display()));
     assert!(checked.contains("configuration  ok: mode live"), "{checked}");
+    // Each command finds that file by itself; what the environment names goes before it, and nothing is named by an empty variable.
+    assert_eq!(home.copied("loopwarden check"), checked);
+    let named = |name: &str| home.copied(&format!("LOOPWARDEN_CONFIG={name} loopwarden check"));
+    assert!(named("").contains("configuration  ok: mode shadow"), "{}", named(""));
+    let other = home.path("other.toml");
+    fs::write(&other, "lanes = 7\n").unwrap();
+    let checked = named(&other.to_string_lossy());
+    assert!(checked.contains("mode shadow, instance host-7, 7 lanes"), "{checked}");
     home.copied(&format!("loopwarden healthcheck --address {}", home.address));
     // What is there already is left, word for word.
     let (again, _) = home.expect(&LAPTOP, exit_code::DONE);
@@ -224,7 +232,7 @@ fn a_fleet_gets_settings_that_pass_the_check_and_the_commands_that_come_next() {
 fn where_nothing_can_start_the_service_the_command_for_a_terminal_is_told() {
     let home = Home::new("no-systemd");
     let (said, _) = home.expect(&LAPTOP, exit_code::DONE);
-    assert!(said.contains("systemd did not start the service") && said.contains("loopwarden run --config "), "{said}");
+    assert!(said.contains("systemd did not start the service") && said.contains("\n  loopwarden run\n"), "{said}");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut other = Home::new("taken");
     other.address = taken.local_addr().unwrap().to_string();

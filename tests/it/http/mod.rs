@@ -35,6 +35,7 @@ use loopwarden::clock::Deadline;
 use serde_json::Value;
 
 use crate::bounded::{START_WAIT, bounded};
+use crate::environment::told_nothing;
 
 /// Between two questions: a process answers fifty a second, and whoever asks more often is sent away.
 pub(crate) const PAUSE: Duration = Duration::from_millis(40);
@@ -105,9 +106,7 @@ impl Running {
         (verb, arguments): (&str, &[&str]),
         settings: &[&str],
     ) -> Self {
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
-            command.env_remove(name);
-        }
+        told_nothing(&mut command);
         command.envs(variables.iter().copied());
         command.arg(verb).args(arguments).arg("--set").arg(format!("data_dir={}", dir.join("data").display()));
         for setting in ["http.listen=127.0.0.1:0", "instance=lw-0", "lanes=2"].iter().chain(settings) {

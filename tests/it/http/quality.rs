@@ -4,6 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::environment::told_nothing;
 use crate::http::{Running, Scratch, failed_call};
 
 /// A call as a span of a service.
@@ -28,9 +29,7 @@ fn export(running: &Running, path: &str, body: &Value) -> Value {
 /// Exit code, lines on standard output, and standard error.
 fn doctor(arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
-        command.env_remove(name);
-    }
+    told_nothing(&mut command);
     let output = command.arg("doctor").args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))

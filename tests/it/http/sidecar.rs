@@ -8,6 +8,7 @@ use loopwarden::{clock::Deadline, http::routes::ROUTES, limits};
 use serde_json::{Value, json};
 
 use crate::bounded::{START_WAIT, bounded};
+use crate::environment::told_nothing;
 use crate::http::client::{Client, PATIENCE};
 use crate::http::{PAUSE, Running, Scratch};
 
@@ -21,9 +22,7 @@ impl Guard {
     /// Starts it. What it keeps over a restart lies in a folder of the test.
     pub(crate) fn start(scratch: &Scratch, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
-            command.env_remove(name);
-        }
+        told_nothing(&mut command);
         let errors = fs::File::create(scratch.0.join("guard-stderr")).unwrap();
         command.arg("guard").args(arguments).args(["--data-dir", "unused", "--log-level", "warn"]);
         command.env("XDG_STATE_HOME", scratch.0.join("state"));

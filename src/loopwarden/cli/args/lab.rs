@@ -86,7 +86,7 @@ pub struct RangeArgs {
     /// End, itself not read: as --from, or now, which is the default
     #[arg(long, value_name = "WHERE", requires = "topic")]
     pub to: Option<String>,
-    /// Configuration file [env: LOOPWARDEN_CONFIG]
+    /// Configuration file [env: LOOPWARDEN_CONFIG]; default: the one that init writes, else /etc/loopwarden/loopwarden.toml
     #[arg(long, short, value_name = "FILE", conflicts_with = "files")]
     pub config: Option<PathBuf>,
 }

@@ -67,7 +67,7 @@ pub(crate) fn words<T: Copy + Default + Send + Sync + 'static>(
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Settings")]
 pub struct ConfigArgs {
-    /// Configuration file [env: LOOPWARDEN_CONFIG]
+    /// Configuration file [env: LOOPWARDEN_CONFIG]; default: the one that init writes, else /etc/loopwarden/loopwarden.toml
     #[arg(long, short, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Any setting, as kafka.bootstrap_servers=localhost:9092; may be repeated, the last one counts

@@ -101,7 +101,7 @@ pub(crate) fn folders(args: &PlaceArgs) -> Result<(PathBuf, PathBuf), Failure> {
         return Err(usage("--address must be one of this host: arguments and results of your agents go there unencrypted"));
     }
     let home = variable("HOME").ok_or_else(|| failed("the variable HOME names no directory"))?;
-    let config = variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
+    let config = loopwarden_ask::config_folder().unwrap_or_else(|| home.join(".config"));
     Ok((home, config))
 }
 

@@ -7,7 +7,8 @@ use loopwarden_settings::{Diagnostic, ProcessMode};
 
 use crate::cli::hook::{self, Answering, Connection, HERE, service};
 use crate::cli::init::args::{Answers, InitArgs, On};
-use crate::cli::init::settings::{self, Settings};
+use crate::cli::init::settings::Settings;
+use crate::cli::shared::setup::settings_below;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 
@@ -91,7 +92,7 @@ impl<'a> Plan<'a> {
         settings.check()?;
         let path = match &args.out {
             Some(path) => std::path::absolute(path)?,
-            None => settings::place(&config),
+            None => settings_below(&config),
         };
         let way_out = "edit it, move it away, or write another one: --out FILE";
         let unit = is_laptop.then(|| {
@@ -165,7 +166,7 @@ impl<'a> Plan<'a> {
         }
         if !HERE.start(&unit.path) {
             out.line(format!("{} did not start the service; in a terminal the same is", HERE.name()))?;
-            out.line(format!("  loopwarden run --config {}", word(&self.config.path)))?;
+            out.line(format!("  loopwarden run{}", self.named()))?;
             return Ok(false);
         }
         out.line("started the service, now and with each login")?;
@@ -178,9 +179,14 @@ impl<'a> Plan<'a> {
         Ok(true)
     }
 
+    /// What names the file to a command; nothing where each command finds it.
+    fn named(&self) -> String {
+        self.args.out.as_ref().map_or_else(String::new, |_| format!(" --config {}", word(&self.config.path)))
+    }
+
     /// What comes next.
     fn next(&self, is_running: bool, out: &mut Output) -> Outcome {
-        let (config, address) = (word(&self.config.path), self.args.place.address);
+        let (config, address) = (self.named(), self.args.place.address);
         out.line(format!("\nevents and state go to {}", self.settings.data_dir.display()))?;
         for agent in &self.answers.agents {
             if let Some(todo) = hook::todo(agent) {
@@ -191,16 +197,14 @@ impl<'a> Plan<'a> {
             for line in if is_running { Answering::at(address).lines() } else { Vec::new() } {
                 out.line(line)?;
             }
-            out.line(format!(
-                "what agents are told, as it comes: loopwarden tail --config {config}; on a page: http://{address}"
-            ))?;
+            out.line(format!("what agents are told, as it comes: loopwarden tail{config}; on a page: http://{address}"))?;
         } else {
             out.line("next:")?;
             for verb in ["topics create", "check --connect", "run"] {
-                out.line(format!("  loopwarden {verb} --config {config}"))?;
+                out.line(format!("  loopwarden {verb}{config}"))?;
             }
             if !self.answers.agents.is_empty() {
-                out.line(format!("  loopwarden guard --state kafka --listen {address} --config {config}"))?;
+                out.line(format!("  loopwarden guard --state kafka --listen {address}{config}"))?;
                 out.line("    on each machine with agents: their hooks ask it; `run` beside it needs another http.listen")?;
             }
         }

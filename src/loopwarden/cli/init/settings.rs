@@ -1,7 +1,7 @@
 //! The configuration file that `init` writes: few keys, each with a reason, and checked before anything is written.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use loopwarden_settings::{Flag, Layers, ProcessMode};
 
@@ -63,11 +63,6 @@ impl Settings {
         }
         text
     }
-}
-
-/// The file's place where none is given.
-pub(super) fn place(config: &Path) -> PathBuf {
-    config.join("loopwarden/loopwarden.toml")
 }
 
 fn quoted(text: &str) -> String {

@@ -1,7 +1,9 @@
 //! What commands share before they do anything: settings from their layers, the policy, the log, the options of Kafka, the name of a task.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use loopwarden_ask::config_folder;
 use loopwarden_core::{event::Stage, policy::Policy};
 use loopwarden_settings::{Config, Diagnostic, Flag, KafkaConfig, Layers, Loaded};
 
@@ -22,7 +24,7 @@ pub(crate) fn load(args: &ConfigArgs, log: &LogArgs) -> Result<Loaded, Failure> 
     flags.extend(quiet.then(|| flag("--quiet", "log.level", QUIET_LOG)));
     flags.extend(log.log_level.iter().map(|filter| flag("--log-level", "log.level", filter)));
     flags.extend(log.log_format.iter().map(|format| flag("--log-format", "log.format", format.as_str())));
-    let layers = Layers { file: args.config.clone(), environment: environment(), flags };
+    let layers = Layers { file: args.config.clone().or_else(usual_file), environment: environment(), flags };
     let loaded = loopwarden_settings::load(&layers)?;
     if let Err(bad) = logging::check(&loaded.config.log.level) {
         return Err(Diagnostic::new("E0202", bad.to_string())
@@ -30,6 +32,21 @@ pub(crate) fn load(args: &ConfigArgs, log: &LogArgs) -> Result<Loaded, Failure> 
             .into());
     }
     Ok(loaded)
+}
+
+/// The file of settings where nobody names one: the user's, which `init` writes, else that of the host. `LOOPWARDEN_CONFIG` names another one,
+/// or none where it is empty.
+fn usual_file() -> Option<PathBuf> {
+    if std::env::var_os("LOOPWARDEN_CONFIG").is_some() {
+        return None;
+    }
+    let folders = config_folder().into_iter().chain([PathBuf::from("/etc")]);
+    folders.map(|folder| settings_below(&folder)).find(|path| path.is_file())
+}
+
+/// The file of settings below a folder of settings.
+pub(crate) fn settings_below(folder: &Path) -> PathBuf {
+    folder.join("loopwarden/loopwarden.toml")
 }
 
 /// The environment. What is no UTF-8 cannot be a setting.
