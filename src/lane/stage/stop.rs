@@ -28,8 +28,10 @@ impl RecordContext<'_> {
         let is_new =
             known.as_ref().is_none_or(|known| known.in_force(event.record_time).is_none() && !known.has_seen("stop", &event.id));
         match &event.kind {
-            // Whom nobody has stopped, nobody releases.
-            EventKind::Release(_) if was.is_none() => return Ok(()),
+            // Whom nobody has stopped, nobody releases. It is remembered still: delivered again it would end a stop that came between.
+            EventKind::Release(release) if release.scope < Kind::Tenant && was.is_none() => {
+                self.has_room(event, &key, cause)?;
+            }
             // What the operator of one tenant fills is the share of that tenant, and never the place of its own stop as a whole, or of all.
             EventKind::Stop(stop) if stop.scope < Kind::Tenant && is_new && !self.has_room(event, &key, cause)? => {
                 self.work.overlay.stats.limit_stops += 1;

@@ -128,6 +128,7 @@ fn stops_that_are_over_count_nowhere_and_are_forgotten_where_there_are_too_many(
         append(&world, &format!("stop-{number}"), "stop", &format!("over-{number}"));
         append(&world, &format!("release-{number}"), "release", &format!("over-{number}"));
     }
+    (0..OVER).for_each(|number| append(&world, &format!("never-{number}"), "release", &format!("never-{number}")));
     (0..=STOPS_MAX).for_each(|number| append(&world, &format!("held-{number}"), "stop", &format!("held-{number}")));
     world.start("lw", 1);
     assert!(world.settle(), "{:?}", world.exits);
@@ -144,6 +145,26 @@ fn stops_that_are_over_count_nowhere_and_are_forgotten_where_there_are_too_many(
     };
     world.store_of(task).scan(task, KeyFamily::Stop, &[], &[], &mut count).unwrap();
     assert!((STOPS_MAX..=STOPS_KEPT_MAX).contains(&kept), "{kept}");
+}
+
+/// A client that got no answer sends all of it again.
+#[test]
+fn a_release_that_is_delivered_again_lets_nobody_go_who_was_stopped_since() {
+    let mut world = TestWorld::new(config(501), settings(CommitTrigger::Timed { max_ms: 100, min_ms: 2 }));
+    for _ in 0..2 {
+        for (id, kind) in [("before", "release"), ("stop", "stop")] {
+            world.broker.append(session_task(0), Some(b"s"), Some(act(id, kind, "s").as_bytes()), START_MS);
+        }
+    }
+    world.start("lw", 1);
+    assert!(world.settle(), "{:?}", world.exits);
+    world.audit();
+    let commands = world.broker.committed(MemoryTopic::Commands);
+    let actions = commands.iter().map(|command| {
+        let command: Value = serde_json::from_slice(command.value.as_deref().unwrap()).unwrap();
+        command["action"].as_str().unwrap().to_owned()
+    });
+    assert_eq!(actions.collect::<Vec<_>>(), ["block"], "nothing ends it");
 }
 
 #[test]
