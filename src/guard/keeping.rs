@@ -6,6 +6,19 @@ use loopwarden_core::event::EventTime;
 use crate::guard::Guard;
 use crate::table::kept::Kept;
 
+/// What binds, by how often it has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Revision {
+    all: [u64; 3],
+    /// Stops alone.
+    pub stops: [u64; 2],
+}
+
+impl Revision {
+    /// That of no guard.
+    pub const NONE: Self = Self { all: [u64::MAX; 3], stops: [u64::MAX; 2] };
+}
+
 impl Guard {
     /// The source is read from its beginning, which may be that of another one: what binds is kept until all of it is read.
     pub fn reads_anew(&mut self, now: EventTime) {
@@ -38,8 +51,11 @@ impl Guard {
 
     /// Another one once what binds may have changed.
     #[must_use]
-    pub const fn revision(&self) -> [u64; 3] {
-        [self.readings, self.kept.changes, self.rows.changes]
+    pub const fn revision(&self) -> Revision {
+        Revision {
+            all: [self.readings, self.kept.changes, self.rows.changes],
+            stops: [self.kept.stop_changes, self.rows.stop_changes],
+        }
     }
 
     /// Takes over what bound before a restart; whether anything still does. It binds and releases nobody: an answer that comes of it is stale.

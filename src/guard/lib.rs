@@ -40,6 +40,7 @@ pub use agent::Agent;
 pub use counts::Counts;
 pub use decide::{Phase, WithoutChannel};
 pub use guard::{Guard, Opened};
+pub use keeping::Revision;
 pub use options::{Options, Record};
 pub use staleness::{Knowledge, STALE_AFTER_MS};
 pub use table::kept::{KEPT_BYTES_MAX, Kept, NotKept};

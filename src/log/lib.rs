@@ -437,5 +437,28 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&new, path)?;
+    sync_entry(path)
+}
+
+/// The same, but that a power cut may leave the content that the file had, or a torn one, until [`sync`].
+///
+/// # Errors
+/// As any write; the file is then as it was.
+pub fn replace_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, bytes)?;
+    fs::rename(&new, path)
+}
+
+/// After this a file has its content also after a power cut.
+///
+/// # Errors
+/// As any write.
+pub fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()?;
+    sync_entry(path)
+}
+
+fn sync_entry(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }

@@ -39,6 +39,8 @@ pub(crate) struct Rows {
     pub(crate) evicted: u64,
     /// How often a subject with a block came or went.
     pub(crate) changes: u64,
+    /// Those of a stop among them.
+    pub(crate) stop_changes: u64,
 }
 
 /// What is known of a subject, and how far its commands were read.
@@ -142,7 +144,7 @@ impl Rows {
             self.evicted += 1;
             return;
         }
-        self.changes += u64::from(subject.has_block());
+        self.has_changed(class, &subject);
         if class == Class::Stop {
             self.stops += 1;
         } else {
@@ -159,10 +161,16 @@ impl Rows {
         while self.bytes > BYTES_MAX && self.evict(Measure::Bytes) {}
     }
 
+    fn has_changed(&mut self, class: Class, subject: &Subject) {
+        let change = u64::from(subject.has_block());
+        self.changes += change;
+        self.stop_changes += if class == Class::Stop { change } else { 0 };
+    }
+
     pub(super) fn remove(&mut self, key: &SubjectKey) -> Option<Subject> {
         let (key, subject) = self.subjects.remove_entry(key)?;
-        self.changes += u64::from(subject.has_block());
         let (class, whom) = (Class::of(&key), key.whom());
+        self.has_changed(class, &subject);
         if class == Class::Stop {
             self.stops -= 1;
         } else {

@@ -2,12 +2,14 @@
 //!
 //! A reader that has reached the end of a silent topic knows as much as one of a busy topic, as long as brokers answer: each
 //! partition's leader is asked now and then. In a busy topic partitions are seldom at their ends all at once: each must have been there
-//! within one look, or whoever has rows written all the time would make a reader look late.
+//! within one look, or whoever has rows written all the time would make a reader look late. What is known then is what there was when the look
+//! began: what came since may lie in a partition that has been at its end before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use loopwarden_log::{LogError, clock::Deadline};
+use loopwarden_log::LogError;
+use loopwarden_log::clock::{Deadline, Stopwatch};
 use rdkafka::{Message, Offset};
 
 use crate::readers::reader::{Polled, Reader};
@@ -23,8 +25,16 @@ const BEAT_WAIT: Duration = Duration::from_secs(1);
 pub enum Followed {
     /// A record, which the handler got.
     Record,
-    /// All there is has been handed over, and the leaders of all partitions answer.
-    Current,
+    /// All that was there so long ago has been handed over, and the leaders of all partitions answer.
+    Current(Duration),
+    Nothing,
+}
+
+/// What came.
+#[derive(PartialEq, Eq)]
+enum Taken {
+    Record,
+    End,
     Nothing,
 }
 
@@ -40,8 +50,16 @@ pub struct StateFollower {
     /// Whether each partition was read to its end.
     at_end: BTreeMap<i32, bool>,
     beat: Deadline,
-    /// Partitions whose ends were reached in the look that goes on, and until when it does.
-    look: Option<(BTreeSet<i32>, Deadline)>,
+    /// The look that goes on.
+    look: Option<Look>,
+}
+
+/// Whether all partitions are at their ends.
+struct Look {
+    began: Stopwatch,
+    until: Deadline,
+    /// Partitions whose ends were reached.
+    reached: BTreeSet<i32>,
 }
 
 impl StateFollower {
@@ -71,38 +89,50 @@ impl StateFollower {
         if let Some(found) = self.reader.context().standstill.found() {
             return Err(LogError::Transient(found));
         }
-        let left = self.look.as_ref().map_or_else(|| self.beat.left(), |(_, until)| until.left());
-        match self.reader.poll(wait.min(left), &self.reading)? {
-            Polled::Record(message) => {
-                self.at_end.insert(message.partition(), false);
-                handler(message.key().unwrap_or_default(), message.payload());
-                return Ok(Followed::Record);
-            }
-            Polled::End(partition) => {
-                self.at_end.insert(partition, true);
-                if let Some((reached, _)) = &mut self.look {
-                    reached.insert(partition);
-                }
-            }
-            Polled::Nothing => {}
+        let left = self.look.as_ref().map_or_else(|| self.beat.left(), |look| look.until.left());
+        if self.take(wait.min(left), handler)? == Taken::Record {
+            return Ok(Followed::Record);
         }
         if !self.beat.is_over() || !self.have_all_been_at_end() {
             return Ok(Followed::Nothing);
         }
-        self.look = None;
+        let look = self.look.take();
         let is_current = self.leaders_answer();
         self.beat = Deadline::after(BEAT_PAUSE);
-        Ok(if is_current { Followed::Current } else { Followed::Nothing })
+        // A broker answers in order: what it had when the look began has come before its answer.
+        while is_current && !self.beat.is_over() {
+            if self.take(Duration::ZERO, handler)? == Taken::Nothing {
+                return Ok(look.map_or(Followed::Nothing, |look| Followed::Current(look.began.elapsed())));
+            }
+        }
+        Ok(Followed::Nothing)
+    }
+
+    /// Takes what comes next.
+    fn take(&mut self, wait: Duration, handler: &mut Handler<'_>) -> Result<Taken, LogError> {
+        match self.reader.poll(wait, &self.reading)? {
+            Polled::Record(message) => {
+                self.at_end.insert(message.partition(), false);
+                handler(message.key().unwrap_or_default(), message.payload());
+                Ok(Taken::Record)
+            }
+            Polled::End(partition) => {
+                self.at_end.insert(partition, true);
+                self.look.iter_mut().for_each(|look| _ = look.reached.insert(partition));
+                Ok(Taken::End)
+            }
+            Polled::Nothing => Ok(Taken::Nothing),
+        }
     }
 
     /// Whether all partitions have been at their ends in the look that goes on; begins one where there is none, or where it took too long
     /// for what was seen first to say much about now.
     fn have_all_been_at_end(&mut self) -> bool {
-        if self.look.as_ref().is_none_or(|(_, until)| until.is_over()) {
-            let there = self.at_end.iter().filter(|(_, at_end)| **at_end).map(|(partition, _)| *partition).collect();
-            self.look = Some((there, Deadline::after(BEAT_PAUSE)));
+        if self.look.as_ref().is_none_or(|look| look.until.is_over()) {
+            let reached = self.at_end.iter().filter(|(_, at_end)| **at_end).map(|(partition, _)| *partition).collect();
+            self.look = Some(Look { began: Stopwatch::start(), until: Deadline::after(BEAT_PAUSE), reached });
         }
-        self.look.as_ref().is_some_and(|(reached, _)| reached.len() == self.at_end.len())
+        self.look.as_ref().is_some_and(|look| look.reached.len() == self.at_end.len())
     }
 
     fn leaders_answer(&self) -> bool {

@@ -87,8 +87,8 @@ fn follow_once(options: &KafkaOptions, desk: &Desk, late_ms: &AtomicI64, stop: &
     desk.feed(Guard::reads_anew);
     while !stop.load(Ordering::Acquire) {
         let came = follower.turn(TURN, &mut |key, value| desk.feed(|guard, now| guard.row(key, value, now)))?;
-        if came == Followed::Current {
-            desk.is_current(late_ms.load(Ordering::Acquire), true);
+        if let Followed::Current(age) = came {
+            desk.is_current(age, late_ms.load(Ordering::Acquire), true);
         }
     }
     Ok(())

@@ -1,4 +1,6 @@
 //! The file in which a guard keeps what binds: read at its start, and replaced as a whole whenever that changes. It is for this user alone.
+//! A stop is in it at once, so that whom a guard has refused by it is not let go by a kill; blocks wait where the table is large. The disk is
+//! waited for when nothing changes: a stop that came meanwhile would wait for it, too.
 //!
 //! A guard that restarts while its source is away goes on refusing by it. What the source has replaces it.
 
@@ -8,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, io, sync::Arc, thread::JoinHandle, time::Duration};
 
 use loopwarden_core::identity::hash_parts;
-use loopwarden_guard::{KEPT_BYTES_MAX, Kept, NotKept};
+use loopwarden_guard::{KEPT_BYTES_MAX, Kept, NotKept, Revision};
 use loopwarden_log::clock::Stopwatch;
 
 use crate::{http::Endpoint, http::check::Desk};
@@ -19,14 +21,12 @@ const NOT_BELIEVED: &str = "W0702";
 const OTHERS_WRITE: u32 = 0o022;
 /// A look at whether to end, where nothing changes.
 const LOOK: Duration = Duration::from_millis(200);
-/// Between two files, at least: what comes meanwhile is in the next one.
+/// Between two files, at least, where no stop comes: what comes meanwhile is in the next one.
 const PAUSE: Duration = Duration::from_millis(20);
 /// One part of so many of the time goes to files: checks wait while a table is copied, and a large one is replaced as a whole.
 const SHARE_OF_TIME: u32 = 10;
 /// Before what could not be written is tried again; between two files, at most.
 const RETRY: Duration = Duration::from_secs(1);
-/// The revision of no guard: what binds is written again.
-const NEVER: [u64; 3] = [u64::MAX; 3];
 
 /// The file, and what it is about.
 pub(super) struct KeptFile {
@@ -84,7 +84,7 @@ fn read(path: &Path, source: &str) -> Result<Option<Kept>, NotKept> {
 
 /// Writes whenever what binds has changed, at the start too: a file system that takes nothing is reported then.
 fn write_on(path: &Path, source: &str, desk: &Desk, stop: &AtomicBool) {
-    let (mut revision, mut is_reported, mut ends) = (NEVER, false, false);
+    let (mut revision, mut is_reported, mut ends) = (Revision::NONE, false, false);
     while !ends {
         ends = stop.load(Ordering::Acquire);
         let Some(kept) = desk.kept_since(&mut revision, if ends { Duration::ZERO } else { LOOK }) else { continue };
@@ -92,7 +92,7 @@ fn write_on(path: &Path, source: &str, desk: &Desk, stop: &AtomicBool) {
         let (text, left_out) = kept.text(source);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let made = folder.map_or(Ok(()), |folder| fs::DirBuilder::new().recursive(true).mode(0o700).create(folder));
-        let written = made.and_then(|()| loopwarden_log::replace(path, text.as_bytes()));
+        let written = made.and_then(|()| loopwarden_log::replace_unsynced(path, text.as_bytes()));
         let failed = written.err();
         let is_all = failed.is_none() && left_out == 0;
         if !is_all && !is_reported {
@@ -101,9 +101,11 @@ fn write_on(path: &Path, source: &str, desk: &Desk, stop: &AtomicBool) {
         }
         is_reported = !is_all;
         if failed.is_some() {
-            revision = NEVER;
+            revision = Revision::NONE;
+            std::thread::park_timeout(RETRY);
+        } else if ends || !desk.has_stop_since(&revision, (taken.elapsed() * (SHARE_OF_TIME - 1)).clamp(PAUSE, RETRY)) {
+            // Where the disk does not take it, the next file says so.
+            let _ = loopwarden_log::sync(path);
         }
-        let pause = if failed.is_some() { RETRY } else { (taken.elapsed() * (SHARE_OF_TIME - 1)).clamp(PAUSE, RETRY) };
-        std::thread::park_timeout(pause);
     }
 }

@@ -145,7 +145,7 @@ impl Upstream {
         let next = next.ok_or_else(|| "the position to go on from is no number".to_owned())?;
         let bytes: usize = slice.commands.iter().map(|command| command.get().len()).sum();
         if slice.commands.len() < HTTP_COMMANDS_MAX && bytes < HTTP_COMMANDS_BYTES {
-            desk.is_current(i64::from(slice.lag_ms), *has_all);
+            desk.is_current(Duration::ZERO, i64::from(slice.lag_ms), *has_all);
         }
         Ok(next)
     }

@@ -4,7 +4,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use loopwarden_core::event::EventTime;
-use loopwarden_guard::{Answer, BadCheck, Check, Dropped, Guard, Kept, Knowledge, Opened, Options, Phase, Record, Source};
+use loopwarden_guard::{
+    Answer, BadCheck, Check, Dropped, Guard, Kept, Knowledge, Opened, Options, Phase, Record, Revision, Source,
+};
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::{LogError, embedded::EmbeddedBroker};
 use tokio::time::timeout;
@@ -70,11 +72,11 @@ impl Desk {
         self.fed.notify_all();
     }
 
-    /// All verdicts that its source has now are known, from the beginning on where `has_all`. The judging behind them lags so many
+    /// All verdicts that its source had so long ago are known, from the beginning on where `has_all`. The judging behind them lags so many
     /// milliseconds.
-    pub fn is_current(&self, late_ms: i64, has_all: bool) {
+    pub fn is_current(&self, age: Duration, late_ms: i64, has_all: bool) {
         if let Sink::Beside(sink) = &self.sink {
-            sink.is_current(now(), late_ms);
+            sink.is_current(now().plus_ms(-(age.as_millis() as i64)), late_ms);
         }
         self.feed(|guard, now| guard.is_whole(has_all, now));
     }
@@ -85,8 +87,14 @@ impl Desk {
         !self.has_verdicts() && guard.restore(kept, now())
     }
 
+    /// Whether another stop came or went than those at `revision`, within that time.
+    pub fn has_stop_since(&self, revision: &Revision, wait: Duration) -> bool {
+        let waited = self.fed.wait_timeout_while(self.guard(), wait, |guard| guard.revision().stops == revision.stops);
+        waited.is_ok_and(|(_, timeout)| !timeout.timed_out())
+    }
+
     /// What binds, as soon as it may be another than at `revision`; none where that takes longer than `wait`.
-    pub fn kept_since(&self, revision: &mut [u64; 3], wait: Duration) -> Option<Kept> {
+    pub fn kept_since(&self, revision: &mut Revision, wait: Duration) -> Option<Kept> {
         let waited = self.fed.wait_timeout_while(self.guard(), wait, |guard| guard.revision() == *revision);
         let (guard, _) = waited.unwrap_or_else(PoisonError::into_inner);
         (std::mem::replace(revision, guard.revision()) != *revision).then(|| guard.kept(now()))
