@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use loopwarden::event::{EventTime, Stage};
+use loopwarden::exit_code;
 use loopwarden::store::{KeyFamily, swarm};
 use loopwarden_guard::{Capabilities, Check, Client, Decision, Guard, Knowledge, Options, Source};
 use loopwarden_sim::MemoryTopic;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::cli::{Scratch, expect, stdout};
 use crate::cuts::whole_and_cut;
 use crate::swarm::{MINUTE_MS, START_MS, TIMED, direct, feed, ids, policy, records, settle, told, world};
 use crate::world::{Dice, TestWorld, settings};
@@ -109,6 +111,25 @@ fn the_root_is_told_before_the_twenty_fifth_agent_and_then_nobody_in_the_tree_st
     ] {
         assert_eq!(asked(&mut held, session, tool, &agent, now).0, is_refused, "{session} {tool} {agent}");
     }
+}
+
+#[test]
+fn a_replay_judges_a_tree_at_the_start_that_crosses_a_limit() {
+    let scratch = Scratch::new("tree-at-the-start");
+    let time_ms = |number: usize| START_MS + number as i64 * 1_000;
+    // Agents of one tree in eight sessions, and so in several lanes.
+    let events = (0..40).map(|number| {
+        let agent = json!({ "agent": { "id": format!("a{number}"), "root_id": "boss" } });
+        let brief = format!("Look into area {number}");
+        event(&format!("s{}", number % 8), number, time_ms(number), &spawn(&brief, &agent)) + "\n"
+    });
+    let file = scratch.0.join("events.ndjson");
+    std::fs::write(&file, events.collect::<String>()).unwrap();
+    let told = stdout(&expect(&["replay", file.to_str().unwrap(), "--output", "ndjson"], exit_code::DONE));
+    let [nudge] =
+        <[Value; 1]>::try_from(told.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<_>>()).unwrap();
+    let expected = (json!(24), json!(EventTime(time_ms(23)).to_rfc3339()));
+    assert_eq!((&nudge["reason"]["evidence"]["count"], &nudge["issued_at"]), (&expected.0, &expected.1), "{nudge}");
 }
 
 #[test]

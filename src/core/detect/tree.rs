@@ -12,7 +12,7 @@ settings! {
     pub struct Settings {
         mode: Mode = r#""nudge""#, MODE, "a nudge goes to the root, a block refuses calls of class spawn in the whole tree; limits of 0 are none";
         agents: u32 = "24", count(0), "agents that were started in the tree";
-        agents_block: u32 = "64", count(0), "the same, of a block";
+        agents_block: u32 = "0", count(0), "the same, of a block; many are no runaway by their number alone";
         repeats: u32 = "6", count(0), "of these, agents with the words of an earlier brief";
         repeats_block: u32 = "16", count(0), "the same, of a block";
         vain: u32 = "6", count(0), "agents that failed, or brought what was known";
@@ -106,24 +106,32 @@ pub fn brief(args: &Arguments<'_>) -> Brief {
     Brief { words: hash_text(&folded).hash64(), sketch: sketch_text(&text).0 }
 }
 
-/// The text of a command: what was counted in which time, and what to do.
+/// The text of a command: what was counted in which time, and what to do. By their number alone agents are no runaway: a person is to say
+/// whether they are wanted.
 #[must_use]
 pub fn text(quantity: TreeQuantity, count: u32, window_ms: i64, is_block: bool) -> CommandText {
     let (what, minutes) = (quantity.shown(count), (window_ms / 60_000).max(1));
-    let after = if is_block { "No more can be started for a while." } else { "Start no more before these have answered." };
-    let text = format!(
-        "[System] RUNAWAY FAN-OUT: {what} within {minutes} min, from this agent or from those it started. {after} Put together what is there, \
-         drop what is double, and go on alone."
+    let (counted, summary) = (
+        format!("{what} within {minutes} min, from this agent or from those it started"),
+        format!("tree: {what} in {minutes} min"),
     );
-    CommandText::new(text, format!("tree: {what} in {minutes} min")).advising(Advice::Replan)
+    if quantity == TreeQuantity::Agents && !is_block {
+        let text = format!("[System] MANY AGENTS: {counted}. If nobody has asked for so many, start no more and ask.");
+        return CommandText::new(text, summary).advising(Advice::AskHuman);
+    }
+    let after = if is_block { "No more can be started for a while." } else { "Start no more before these have answered." };
+    let text =
+        format!("[System] RUNAWAY FAN-OUT: {counted}. {after} Put together what is there, drop what is double, and go on alone.");
+    CommandText::new(text, summary).advising(Advice::Replan)
 }
 
 impl Rule for Settings {
     const ABOUT: About = About {
         title: "Agents that start agents without end.",
         rule: "Within `window_ms`, a tree has started `agents` agents, or `repeats` with the words of an earlier brief, or `vain` failed or \
-            brought what was known, or it is `depth` levels deep. A tree is a root and all that it started, itself or through others.",
-        example: "A review starts three agents for each finding: at the twenty-fourth the root is nudged.",
+            brought what was known, or it is `depth` levels deep. A tree is a root and all that it started, itself or through others. Their \
+            number alone asks for a person, and blocks nothing unless `agents_block` is set.",
+        example: "A review starts three agents for each finding with one brief: at the sixth double the root is nudged.",
         silent: &[
             "The events name no root and no parent, and calls that start agents are not of class `spawn` (W0309).",
             "Twenty agents with a brief each (`default/fan-out-of-twenty`).",

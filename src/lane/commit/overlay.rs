@@ -73,6 +73,8 @@ pub(crate) struct Overlay {
     pub(crate) since_ms: Option<u64>,
     /// Something waits that people wait for.
     pub(crate) command_waits: bool,
+    /// An agent was started, or brought nothing: its tree is to be judged now.
+    pub(crate) grows_tree: bool,
     /// Nothing more may be applied before it is committed.
     pub(crate) must_go: bool,
 }

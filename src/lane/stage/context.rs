@@ -154,11 +154,13 @@ impl Work {
         self.overlay.is_full(&self.settings) || held > self.settings.cache_bytes_max.saturating_mul(2)
     }
 
-    /// Whether a commit must come before the next record: there is no more room, or the input is cut here (replay).
+    /// Whether a commit must come before the next record: there is no more room, or the input is cut here (replay). A replay reads an hour
+    /// between two cuts: a tree is judged at the start that crosses a limit, as where commits come by the clock.
     pub(crate) fn must_commit(&self) -> bool {
         let is_cut = match self.settings.trigger {
             CommitTrigger::EveryRecords(records) => {
-                self.overlay.events >= records || self.overlay.stats.event_bytes >= CUT_BYTES_MAX
+                let overlay = &self.overlay;
+                overlay.events >= records || overlay.stats.event_bytes >= CUT_BYTES_MAX || overlay.grows_tree
             }
             CommitTrigger::Timed { .. } => false,
         };

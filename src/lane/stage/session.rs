@@ -3,7 +3,7 @@
 //! Skip what is below the next offset (C12); decode; move the watermark; fire the timers that fell due, in their order; apply (I4: per
 //! record, never per batch). The session comes from the cache, else from the store.
 
-use loopwarden_core::engine::{Input, SourcePosition, SubjectKey, TimerKind};
+use loopwarden_core::engine::{Input, SourcePosition, SubjectKey, TimerKind, TreeFact};
 use loopwarden_core::event::{Content, Event, EventKind, EventTime, Reason, Record, Rejected, Stage as TaskStage, partition_of};
 use loopwarden_core::limits::{LETTERS_WHOLE_PER_MINUTE, TIMERS_PER_COMMIT};
 use loopwarden_state::report::Sum;
@@ -249,6 +249,7 @@ impl RecordContext<'_> {
                 overlay.bytes += overlay.sums.add_use(used);
             }
             for seen in effects.trees.drain(..) {
+                overlay.grows_tree |= !matches!(seen.what, TreeFact::Used(_));
                 overlay.bytes += overlay.sums.add_tree(seen, engine.policy());
             }
             if let Some(reset) = effects.swarm_reset.take() {

@@ -50,12 +50,14 @@ impl Window {
         }
     }
 
-    /// What has reached its limit; of several what is furthest above it.
+    /// What has reached its limit; of several what is furthest above it. The number alone is a question, and all else goes before it.
     fn reached(&self, settings: &Settings, is_block: bool) -> Option<Reached> {
         let limits = TreeQuantity::ALL.into_iter().zip(settings.limits(is_block)).filter(|(_, limit)| *limit > 0);
         let reached = limits.map(|(quantity, limit)| Reached { quantity, count: self.of(quantity), limit });
         let part = |reached: &Reached| f64::from(reached.count) / f64::from(reached.limit);
-        reached.filter(|reached| reached.count >= reached.limit).max_by(|a, b| part(a).total_cmp(&part(b)))
+        let is_number = |reached: &Reached| reached.quantity == TreeQuantity::Agents;
+        let order = |a: &Reached, b: &Reached| is_number(b).cmp(&is_number(a)).then(part(a).total_cmp(&part(b)));
+        reached.filter(|reached| reached.count >= reached.limit).max_by(order)
     }
 }
 
