@@ -78,6 +78,11 @@ impl<'a> CloudEvent<'a> {
         self.command().get("tenant").and_then(Value::as_str).unwrap_or_default().to_owned()
     }
 
+    /// Whether it asks for a person.
+    pub(crate) fn asks_human(&self) -> bool {
+        chat::asks_human(&self.command())
+    }
+
     /// Null where it is no JSON.
     pub(crate) fn command(&self) -> Value {
         serde_json::from_str(self.data.get()).unwrap_or_default()

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{thread, time::Duration};
 
-use loopwarden_core::event::EventTime;
+use loopwarden_core::{engine::Action, event::EventTime};
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::{LogError, Output, clock};
 
@@ -147,7 +147,9 @@ impl Webhook {
             return Err(|report| report.stats.unreadable += 1);
         };
         let is_of_tenant = || settings.tenant.as_ref().is_none_or(|tenant| event.tenant() == *tenant);
-        if settings.actions.iter().any(|wanted| wanted == action) && is_of_tenant() {
+        let takes = |action: &str| settings.actions.iter().any(|wanted| wanted == action);
+        // Whoever is to hear of blocks is to hear where a person is asked for because no block may follow.
+        if (takes(action) || (takes(Action::Block.as_str()) && event.asks_human())) && is_of_tenant() {
             Ok(self.client.message(&event, EventTime(clock::now_ms())))
         } else {
             Err(|report| report.stats.filtered += 1)

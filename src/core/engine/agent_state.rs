@@ -1,5 +1,6 @@
 //! What an agent does just now, in a word. Lists, pages, command lines and sums show this word and find no other one.
 
+use crate::detect::Advice;
 use crate::engine::deciding::episode::Episode;
 use crate::engine::{command::Action, session::Head};
 use crate::event::EventTime;
@@ -19,6 +20,8 @@ pub enum AgentState {
     /// Likewise.
     WouldBlock,
     Nudged,
+    /// What was sent last asks for a person.
+    AsksHuman,
     Blocked,
     /// By an operator.
     Stopped,
@@ -26,13 +29,14 @@ pub enum AgentState {
 }
 
 impl AgentState {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Running,
         Self::Polling,
         Self::Looping,
         Self::WouldNudge,
         Self::WouldBlock,
         Self::Nudged,
+        Self::AsksHuman,
         Self::Blocked,
         Self::Stopped,
         Self::Ended,
@@ -48,6 +52,7 @@ impl AgentState {
             Self::WouldNudge => "would_nudge",
             Self::WouldBlock => "would_block",
             Self::Nudged => "nudged",
+            Self::AsksHuman => "asks_human",
             Self::Blocked => "blocked",
             Self::Stopped => "stopped",
             Self::Ended => "ended",
@@ -57,7 +62,7 @@ impl AgentState {
     /// Whether it goes round in circles, whatever is done about it.
     #[must_use]
     pub const fn loops(self) -> bool {
-        matches!(self, Self::Looping | Self::WouldNudge | Self::WouldBlock | Self::Nudged | Self::Blocked)
+        matches!(self, Self::Looping | Self::WouldNudge | Self::WouldBlock | Self::Nudged | Self::AsksHuman | Self::Blocked)
     }
 }
 
@@ -103,6 +108,7 @@ impl AgentStanding {
         let state = match (gravest.action == Action::Block, around.binds) {
             (true, true) => AgentState::Blocked,
             (true, false) => AgentState::WouldBlock,
+            (false, true) if gravest.advice == Some(Advice::AskHuman) => AgentState::AsksHuman,
             (false, true) => AgentState::Nudged,
             (false, false) => AgentState::WouldNudge,
         };

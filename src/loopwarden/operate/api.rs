@@ -455,7 +455,12 @@ impl Commands {
 impl Standing {
     /// Its state, for people.
     pub fn words(&self) -> String {
-        self.state.replace("would_nudge", "would be nudged").replace("would_block", "would be blocked")
+        let words =
+            [("would_nudge", "would be nudged"), ("would_block", "would be blocked"), ("asks_human", "asks for a person")];
+        words
+            .into_iter()
+            .find(|(state, _)| *state == self.state)
+            .map_or_else(|| self.state.clone(), |(_, words)| words.to_owned())
     }
 }
 

@@ -29,7 +29,7 @@ settings! {
         format: WebhookFormat = r#""binary""#, one_of(WebhookFormat::WORDS),
             "{words}: form of a command; binary, structured: CloudEvents 1.0, with attributes as headers or all in one JSON document; otlp: a log record of OpenTelemetry, in JSON; the others: a message for people";
         actions: String = r#""nudge,block,unblock""#, Ruled(actions),
-            "nudge, block, unblock, or some of them, separated by commas";
+            "nudge, block, unblock, or some of them, separated by commas; with block comes what asks for a person";
         tenant: Option<String> = r#""acme""#, Maybe(Text), "commands of this tenant only; empty: of none";
         links: String = r#""right,false_alarm,allow,stop""#, Ruled(answers),
             "answers that messages for people have links for where http.public_url is set, separated by commas; empty: none, and those that are out do nothing";

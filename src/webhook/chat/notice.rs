@@ -12,6 +12,8 @@ pub(super) struct Fact {
 /// Of a command, cleaned and cut. Whatever is missing is empty.
 pub(super) struct Notice {
     pub(super) action: String,
+    /// A person is to look at the agent.
+    pub(super) asks_human: bool,
     /// Who is meant, as `session sess-42`.
     pub(super) subject: String,
     /// Why: numbers and a tool in one line.
@@ -58,6 +60,7 @@ impl Notice {
         let is_time = loopwarden_core::event::EventTime::parse_rfc3339(&issued_at).is_some();
         Self {
             action: name("/action"),
+            asks_human: super::asks_human(command),
             subject,
             summary: at("/reason/summary", SUMMARY_CHARS_MAX),
             message: at("/message", MESSAGE_CHARS_MAX),
@@ -72,7 +75,8 @@ impl Notice {
     /// The line that stands alone, as in a notification.
     pub(super) fn title(&self) -> String {
         let binds = if self.is_live { "" } else { " (binds nobody)" };
-        format!("loopwarden: {} for {}{binds}", self.action, self.subject)
+        let what = if self.asks_human { "a person is asked for" } else { &self.action };
+        format!("loopwarden: {what} for {}{binds}", self.subject)
     }
 }
 

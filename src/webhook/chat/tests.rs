@@ -96,6 +96,24 @@ fn discord_mentions_nobody_and_every_sign_of_its_markdown_is_escaped() {
 }
 
 #[test]
+fn where_a_person_is_asked_for_the_first_line_says_so() {
+    let mut nudge = command("s", "nudge");
+    for (chat, at) in [
+        (Chat::Slack, "/text"),
+        (Chat::Teams, "/attachments/0/content/body/0/inlines/0/text"),
+        (Chat::Discord, "/embeds/0/title"),
+        (Chat::PagerDuty, "/payload/summary"),
+    ] {
+        for advice in ["wait", "ask_human"] {
+            nudge["advice"] = json!(advice);
+            let sent: Value = serde_json::from_slice(&body(chat, &nudge, &[])).expect("JSON");
+            let title = sent.pointer(at).and_then(Value::as_str).expect("a title");
+            assert_eq!(title.contains("a person is asked for"), advice == "ask_human", "{chat:?}: {title}");
+        }
+    }
+}
+
+#[test]
 fn an_unblock_resolves_the_incident_of_its_loop_and_no_other() {
     let of = |action| sent(Chat::PagerDuty, "s", action);
     let (block, unblock) = (of("block"), of("unblock"));

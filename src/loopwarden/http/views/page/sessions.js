@@ -3,8 +3,8 @@ const SESSIONS_SHOWN = 50, CHEAP_MAX = 5000, LIST_EVERY_MS = 10000;
 let listedAt = 0, looksAt = 0;
 const dollars = micro => micro ? "$" + (micro / 1e6).toLocaleString("en", { maximumFractionDigits: micro < 1e6 ? 4 : 2 }) : "–";
 // What is only meant so has the colour of what it would be.
-const markOf = state => ({ stopped: "block", blocked: "block", would_block: "block", nudged: "nudge", would_nudge: "nudge", looping: "nudge" })[state] || "quiet";
-const wordsOf = state => ({ would_nudge: "would be nudged", would_block: "would be blocked" })[state] || state;
+const markOf = state => ({ stopped: "block", blocked: "block", would_block: "block", asks_human: "block", nudged: "nudge", would_nudge: "nudge", looping: "nudge" })[state] || "quiet";
+const wordsOf = state => ({ would_nudge: "would be nudged", would_block: "would be blocked", asks_human: "asks for a person" })[state] || state;
 function sessionRow(row) {
   const open = make("button", { type: "button", class: "name", on: { click: () => choose("sessions", row.session_id, row.tenant || "") } }, row.session_id);
   const cell = (content, kind) => make("td", { class: kind }, content);
