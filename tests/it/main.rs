@@ -32,6 +32,7 @@ mod lag;
 mod lane;
 mod log;
 mod loss;
+mod messages;
 mod one_identity;
 mod openapi;
 mod poison;

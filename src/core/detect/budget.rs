@@ -150,8 +150,8 @@ pub fn observe(settings: &Settings, spent: &mut Spent, tool: &str, step: &Step) 
             let block_at = if limit.block > 0 { limit.block.saturating_add(1) } else { 0 };
             let mut finding = Finding::new(Detector::Budget, settings.mode, identity, limit.used, least)
                 .blocking_at(block_at)
-                .covering(if is_of_tool { BlockScope::Tool } else { BlockScope::Session })
                 .spanning(step.sequence, step.sequence);
+            finding.scope = Some(if is_of_tool { BlockScope::Tool } else { BlockScope::Session });
             finding.quantity = Some(limit.quantity);
             finding
         })

@@ -67,6 +67,6 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
         round.sort_unstable();
         let identity = loop_identity(Family::Cycle, round.as_flattened());
         let finding = Finding::new(Detector::Cycle, settings.mode, identity, count, rounds).confident(0.5, 0.05);
-        Some(Finding { period, ..finding.spanning(first.sequence, step.sequence).with_poll_factor(factor) })
+        Some(Finding { period, poll_factor: factor, ..finding.spanning(first.sequence, step.sequence) })
     })
 }

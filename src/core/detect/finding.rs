@@ -39,6 +39,8 @@ pub struct Finding {
     pub free_at: Option<EventTime>,
     /// What its block covers, where the finding knows better than the detector's settings.
     pub scope: Option<BlockScope>,
+    /// The calls that were counted share their fingerprint, and differ in other arguments: a block of a call is one of all that share it.
+    pub varies: bool,
     /// Times as many steps as usual until it is published again: above 1 for an agent that waits.
     pub poll_factor: u32,
     /// What was used up (`budget`).
@@ -66,6 +68,7 @@ impl Finding {
             is_current: true,
             free_at: None,
             scope: None,
+            varies: false,
             poll_factor: 1,
             quantity: None,
         }
@@ -90,20 +93,6 @@ impl Finding {
     #[must_use]
     pub const fn blocking_at(mut self, block_at: u32) -> Self {
         self.block_at = block_at;
-        self
-    }
-
-    /// A block of it covers this.
-    #[must_use]
-    pub const fn covering(mut self, scope: BlockScope) -> Self {
-        self.scope = Some(scope);
-        self
-    }
-
-    /// It is published again after so many times as many steps.
-    #[must_use]
-    pub const fn with_poll_factor(mut self, factor: u32) -> Self {
-        self.poll_factor = factor;
         self
     }
 

@@ -3,8 +3,8 @@
 use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::text::{CommandText, TextContext};
 use crate::detect::{
-    detector::Detector, finding::Finding, steps::evidence::Marks, steps::history::History, steps::step::Step,
-    steps::tally::Tally, weights::news, weights::score,
+    detector::Detector, finding::Finding, steps::evidence::Marks, steps::history::History, steps::step::Step, weights::news,
+    weights::score,
 };
 use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, settings};
 
@@ -28,7 +28,7 @@ impl Rule for Settings {
     };
 
     fn counts(&self) -> CountSettings {
-        CountSettings::of_score(Detector::NoNews, self.mode, BlockScope::Tool)
+        CountSettings::of_score(Detector::NoNews, self.mode, BlockScope::Fingerprint)
     }
 
     fn needs(&self, _: &SharedSettings) -> Needs {
@@ -37,10 +37,12 @@ impl Rule for Settings {
 
     fn text(&self, context: &TextContext<'_>) -> CommandText {
         let n = context.count();
-        let text = format!(
-            "The last {n} steps have brought nothing that was not known before them. Write down what is known, decide what is still missing, and \
-             take a step that can bring it."
-        );
+        let what = if n == 1 {
+            "The last step has brought nothing that was not known before it".to_owned()
+        } else {
+            format!("The last {n} steps have brought nothing that was not known before them")
+        };
+        let text = format!("{what}. Write down what is known, decide what is still missing, and take a step that can bring it.");
         CommandText::new(text, format!("{n} steps in a row that brought nothing new{}", context.span()))
     }
 }
@@ -48,8 +50,7 @@ impl Rule for Settings {
 /// The finding about a step with which the score has reached its bound: the steps in a row that brought nothing.
 #[must_use]
 pub fn describe(settings: &Settings, history: &History, step: &Step) -> Finding {
-    let mut barren = Tally::of(step);
-    let before = news::since_message(history, step);
-    before.take_while(|earlier| earlier.evidence().marks.contains(Marks::BARREN)).for_each(|earlier| barren.add(earlier));
-    score::finding(&settings.counts(), barren, step).covering(BlockScope::Tool)
+    let is_barren = |earlier: &&Step| earlier.evidence().marks.contains(Marks::BARREN);
+    let barren: Vec<&Step> = news::since_message(history, step).take_while(is_barren).collect();
+    score::finding(&settings.counts(), step, &barren)
 }

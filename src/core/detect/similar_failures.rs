@@ -3,9 +3,7 @@
 use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::text::{CommandText, TextContext};
 use crate::detect::weights::news::{self, Turns, fails_alike};
-use crate::detect::{
-    detector::Detector, finding::Finding, steps::history::History, steps::step::Step, steps::tally::Tally, weights::score,
-};
+use crate::detect::{detector::Detector, finding::Finding, steps::history::History, steps::step::Step, weights::score};
 use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, settings};
 
 settings! {
@@ -33,27 +31,29 @@ impl Rule for Settings {
     }
 
     fn needs(&self, _: &SharedSettings) -> Needs {
-        Needs { evidence: true, ..Needs::default() }
+        Needs { evidence: true, fingerprint: true, ..Needs::default() }
     }
 
     fn text(&self, context: &TextContext<'_>) -> CommandText {
         let (n, tool) = (context.count(), context.tool);
-        let text = format!(
-            "{n} of the last {tool} calls have failed in the same way, whatever was varied. Find out why before the next try, or take another \
-             way."
-        );
-        CommandText::new(text, format!("{tool}: {n} failures alike{}", context.span()))
+        let what = if n == 1 {
+            format!("The last {tool} call has failed")
+        } else {
+            format!("{n} of the last {tool} calls have failed in the same way, whatever was varied")
+        };
+        let text = format!("{what}. Find out why before the next try, or take another way.");
+        let alike = if n == 1 { "a failure".to_owned() } else { format!("{n} failures alike") };
+        CommandText::new(text, format!("{tool}: {alike}{}", context.span()))
     }
 }
 
-/// The finding about a failure with which the score has reached its bound: the failures of its tool that are alike.
+/// The finding about a failure with which the score has reached its bound: the failures of its tool that are alike. A block of it binds the
+/// whole tool only where the call was not made before, whatever it is varied.
 #[must_use]
 pub fn describe(settings: &Settings, history: &History, step: &Step) -> Finding {
-    let (mut turns, mut alike) = (Turns::of(step), Tally::of(step));
-    for earlier in news::remembered(history, step) {
-        if earlier.tool == step.tool && earlier.failed() && fails_alike(step, earlier) && turns.is_first(earlier) {
-            alike.add(earlier);
-        }
-    }
-    score::finding(&settings.counts(), alike, step).covering(BlockScope::Tool)
+    let mut turns = Turns::of(step);
+    let is_counted =
+        |earlier: &&Step| earlier.tool == step.tool && earlier.failed() && fails_alike(step, earlier) && turns.is_first(earlier);
+    let alike: Vec<&Step> = news::remembered(history, step).filter(is_counted).collect();
+    score::finding(&settings.counts(), step, &alike)
 }

@@ -4,7 +4,7 @@ use crate::detect::rule::{About, CountSettings, Rule};
 use crate::detect::steps::step::{Flags, Step};
 use crate::detect::text::{CommandText, TextContext};
 use crate::detect::weights::news::{self, Likeness, Turns, differs_in_numbers, is_answered_alike, likeness};
-use crate::detect::{detector::Detector, finding::Finding, steps::history::History, steps::tally::Tally, weights::score};
+use crate::detect::{detector::Detector, finding::Finding, steps::history::History, weights::score};
 use crate::setting::{BlockScope, MODE, Mode, Needs, SharedSettings, settings};
 
 settings! {
@@ -34,7 +34,7 @@ impl Rule for Settings {
     }
 
     fn needs(&self, _: &SharedSettings) -> Needs {
-        Needs { evidence: true, ..Needs::default() }
+        Needs { evidence: true, fingerprint: true, ..Needs::default() }
     }
 
     fn text(&self, context: &TextContext<'_>) -> CommandText {
@@ -51,15 +51,12 @@ impl Rule for Settings {
 /// The finding about a step with which the score has reached its bound: the calls like it that were answered alike.
 #[must_use]
 pub fn describe(settings: &Settings, history: &History, step: &Step) -> Finding {
-    let (mut turns, mut alike, mut are_equal) = (Turns::of(step), Tally::of(step), true);
-    for earlier in news::since_message(history, step) {
+    let mut turns = Turns::of(step);
+    let is_counted = |earlier: &&Step| {
         let likeness = likeness(step, earlier);
         let is_alike = is_answered_alike(step, earlier) || (likeness == Likeness::Equal && differs_in_numbers(step, earlier));
-        if likeness != Likeness::Other && is_alike && turns.is_first(earlier) {
-            are_equal &= likeness == Likeness::Equal;
-            alike.add(earlier);
-        }
-    }
-    let scope = if are_equal { BlockScope::Fingerprint } else { BlockScope::Tool };
-    score::finding(&settings.counts(), alike, step).covering(scope)
+        likeness != Likeness::Other && is_alike && turns.is_first(earlier)
+    };
+    let alike: Vec<&Step> = news::since_message(history, step).filter(is_counted).collect();
+    score::finding(&settings.counts(), step, &alike)
 }

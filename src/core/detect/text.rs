@@ -12,6 +12,8 @@ pub struct TextContext<'a> {
     pub is_block: bool,
     /// The block binds every call of the agent.
     pub blocks_all: bool,
+    /// Which calls a block binds until when, and which it leaves free, in a sentence; empty of a nudge.
+    pub bound: &'a str,
     pub tier: u8,
     /// Nudges the loop has had before.
     pub nudges: u32,
@@ -31,7 +33,27 @@ pub struct TextContext<'a> {
     pub seconds: Option<i64>,
 }
 
-impl TextContext<'_> {
+impl<'a> TextContext<'a> {
+    /// About a finding of which nothing else is known: a nudge, the first one.
+    #[must_use]
+    pub const fn of(finding: &'a Finding) -> Self {
+        Self {
+            finding,
+            is_block: false,
+            blocks_all: false,
+            bound: "",
+            tier: 0,
+            nudges: 0,
+            tool: "",
+            cycle: &[],
+            flags: Flags::empty(),
+            changed: &[],
+            workers: 0,
+            rejects: false,
+            seconds: None,
+        }
+    }
+
     #[must_use]
     pub const fn count(&self) -> u32 {
         self.finding.count

@@ -25,7 +25,7 @@ impl Rule for Settings {
         example: "Apologies and promises: three in a row often right themselves, the fourth is nudged.",
         silent: &[
             "A text with `final: true` declares the end and does not count.",
-            "A call was made in between (`attocode/text-a-call-ends-it`), or a person wrote.",
+            "A call was made in between or with it (`attocode/text-a-call-ends-it`), whatever became of it, or a person wrote.",
             "The producer sends no messages.",
             "It does speak to an agent whose work is talking: switch it off there (`rules/text-4`).",
         ],
@@ -69,6 +69,8 @@ pub struct Text {
     pub pause_ms: i64,
     /// The number of the next step.
     pub next_step: u64,
+    /// Its reply has made a call before it.
+    pub has_call: bool,
 }
 
 /// Takes a text. Several of one reply count once: those of one turn, and without a turn those that follow each other at once.
@@ -76,7 +78,7 @@ pub fn observe(settings: &Settings, texts: &mut Texts, text: &Text) -> Option<Fi
     let follows = texts.last == (text.before, text.next_step) && text.pause_ms < settings.reply_ms && texts.turns > 0;
     texts.last = (text.event, text.next_step);
     let is_same_reply = if text.turn == 0 { follows } else { texts.turn == text.turn };
-    if is_same_reply {
+    if is_same_reply || text.has_call {
         return None;
     }
     let newest_step = text.next_step.saturating_sub(1);

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 
 pub use crate::detect::Advice;
+use crate::detect::safe;
 use crate::engine::subject::{SEPARATOR, SubjectKey};
 use crate::event::EventTime;
 pub use crate::identity::IdentityRecipe;
 use crate::identity::{Hash128, hash_parts};
+use crate::limits::TOOL_NAME_CHARS_SHOWN;
 use crate::policy::{Arm, Detector};
 
 /// Deterministic id: the first 16 bytes of a SHA-256 (rule K1). Same input, same id.
@@ -107,6 +109,19 @@ impl Scope {
             None => pattern == name || pattern == own,
         };
         self.tool.as_deref().is_none_or(|tool| tool == name) && (self.tools.is_empty() || self.tools.iter().any(is_named))
+    }
+
+    /// Which calls a block of it refuses, and which it leaves free, in words for the agent.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let tool = safe(self.tool.as_deref().unwrap_or_default(), TOOL_NAME_CHARS_SHOWN);
+        match self.fingerprint.as_ref().map(|(_, recipe)| recipe) {
+            Some(IdentityRecipe::Coarse(_)) => format!("{tool} calls about this target are refused; other {tool} calls are free"),
+            Some(_) => format!("{tool} calls with these arguments are refused; other {tool} calls are free"),
+            None if self.tool.is_some() => format!("all {tool} calls are refused; other tools are free"),
+            None if self.tools.is_empty() => "all calls are refused".to_owned(),
+            None => "calls of some tools are refused; other tools are free".to_owned(),
+        }
     }
 
     /// Whether it binds the same calls as `other` of the same subject, whichever agents make them.

@@ -155,14 +155,13 @@ fn observe_score(
         return None;
     }
     let detectors = &policy.detectors;
-    let mut finding = if facts.any(Facts::EQUAL) {
-        similar_repeat::describe(&detectors.similar_repeat, history, step)
-    } else if step.failed() {
-        similar_failures::describe(&detectors.similar_failures, history, step)
-    } else if facts.any(Facts::LIKE) && !facts.has(Fact::Quiet3) {
-        similar_repeat::describe(&detectors.similar_repeat, history, step)
-    } else {
-        no_news::describe(&detectors.no_news, history, step)
+    let is_like = facts.any(Facts::EQUAL) || (!step.failed() && facts.any(Facts::LIKE) && !facts.has(Fact::Quiet3));
+    let repeat = is_like.then(|| similar_repeat::describe(&detectors.similar_repeat, history, step));
+    // A single call repeats nothing: what it brought was known from others.
+    let mut finding = match repeat.filter(|repeat| repeat.count > 1) {
+        Some(repeat) => repeat,
+        None if step.failed() => similar_failures::describe(&detectors.similar_failures, history, step),
+        None => no_news::describe(&detectors.no_news, history, step),
     };
     if !finding.mode.is_on() {
         return None;
@@ -174,8 +173,8 @@ fn observe_score(
     if is_conclusive && !is_slow && score.sum >= weights.block_at {
         finding = finding.blocking_at(1);
     }
-    let poll_factor = if waiting == Waiting::No && !is_slow { 1 } else { tool.scaled(1, true) };
-    Some(finding.with_poll_factor(poll_factor))
+    finding.poll_factor = if waiting == Waiting::No && !is_slow { 1 } else { tool.scaled(1, true) };
+    Some(finding)
 }
 
 /// The finding that renews a block of the progress matrix.

@@ -1,7 +1,7 @@
 //! One event of a session and its effects: as JSON, and as a row.
 
 use loopwarden_core::detect::{Evidence, Flags, Marks, Step};
-use loopwarden_core::engine::{Command, Session};
+use loopwarden_core::engine::{Action, Command, Session};
 use loopwarden_core::event::{Content, Event, EventKind, Outcome};
 use loopwarden_core::identity::{base32, hash_text};
 use loopwarden_core::policy::{Detector, Policy, ToolPolicy};
@@ -71,6 +71,8 @@ struct CommandNote {
     level: u8,
     is_shadow: bool,
     summary: String,
+    /// Which calls a block refuses, and which it leaves free.
+    binds: Option<String>,
     expires_at: String,
 }
 
@@ -184,13 +186,15 @@ impl CommandNote {
             level: command.level,
             is_shadow: command.is_shadow,
             summary: command.summary.clone(),
+            binds: (command.action == Action::Block).then(|| command.scope.words()),
             expires_at: command.expires_at.to_rfc3339(),
         }
     }
 
     fn to_text(&self) -> String {
         let shadow = if self.is_shadow { ", shadow" } else { "" };
-        format!("{} by {} (level {}{shadow})", self.action.to_uppercase(), self.code, self.level)
+        let binds = self.binds.as_ref().map(|binds| format!(": {binds}")).unwrap_or_default();
+        format!("{} by {} (level {}{shadow}){binds}", self.action.to_uppercase(), self.code, self.level)
     }
 }
 

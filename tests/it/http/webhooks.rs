@@ -119,6 +119,24 @@ fn every_command_comes_once_and_in_order_as_a_cloud_event_and_a_restart_goes_on(
     assert_eq!(seen.iter().map(Request::id).collect::<Vec<_>>(), ids(&more), "nothing came again");
 }
 
+#[test]
+fn whoever_hears_of_blocks_is_asked_where_none_may_follow() {
+    let scratch = Scratch::new();
+    let pager = Receiver::start(|_, _| TAKES);
+    let running = start(&scratch.0, &[table("pager", &pager, "actions = \"block\"\n")]);
+    let from_ms = loopwarden::clock::now_ms() - 100_000;
+    for number in 0..20 {
+        running.accept(&json!({ "id": format!("c-{number}"), "kind": "tool_call", "session_id": "c", "tool": "click",
+            "args": { "x": 4 }, "time": from_ms + number * 5_000 }));
+    }
+    running.until_said("c", 20);
+    let commands = running.commands("after=0&wait=0s").0;
+    assert!(commands.iter().all(|command| command["action"] == "nudge") && commands.len() == 3, "{commands:?}");
+    let seen = pager.until("a person is asked for", has_taken(1));
+    assert_eq!(seen.iter().map(Request::json).collect::<Vec<_>>(), commands[2..], "the third nudge alone");
+    assert_eq!((&commands[1]["advice"], &commands[2]["advice"]), (&json!("change_approach"), &json!("ask_human")));
+}
+
 /// The identity of 127.0.0.1, by its own authority, which is in the file `ca.pem`.
 fn identity(dir: &Path) -> Identity {
     let output = Command::new("openssl")

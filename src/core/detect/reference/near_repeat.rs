@@ -70,5 +70,6 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, run: &Run, step: &Step) -
     }
     let counts = settings.counts().scaled(step, tool);
     let finding = counts.finding(run.steps, step.sequence, || repeat_identity(step.fingerprint))?;
-    Some(Finding { tier: tier(run.steps.count, counts.threshold.saturating_sub(1)), ..finding.confident(0.5, 0.1) })
+    let tier = tier(run.steps.count, counts.threshold.saturating_sub(1));
+    Some(Finding { tier, varies: true, ..finding.confident(0.5, 0.1) })
 }

@@ -13,22 +13,10 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Begins with the newest step.
-    #[must_use]
-    pub const fn of(step: &Step) -> Self {
-        Self { count: 1, first: step.sequence }
-    }
-
     /// Counts those steps of a window, newest first, that have something in common with the newest step of all.
     pub fn of_window<'a>(window: impl Iterator<Item = &'a Step>, newest: &Step, is_counted: impl Fn(&Step) -> bool) -> Self {
-        let mut counted = Self { count: 0, first: newest.sequence };
-        window.filter(|step| is_counted(step)).for_each(|earlier| counted.add(earlier));
-        counted
-    }
-
-    pub const fn add(&mut self, earlier: &Step) {
-        self.count += 1;
-        self.first = earlier.sequence;
+        let none = Self { count: 0, first: newest.sequence };
+        window.filter(|step| is_counted(step)).fold(none, |counted, step| Self { count: counted.count + 1, first: step.sequence })
     }
 
     /// Counts one step more at the end of a row, which steps of other kinds do not interrupt.

@@ -5,8 +5,9 @@
 
 use crate::detect::finding::{Finding, evidence_identity};
 use crate::detect::steps::facts::{Fact, Facts, Side};
+use crate::detect::steps::step::{Flags, Step};
 use crate::detect::weights::measure::{Measured, Waiting};
-use crate::detect::{detector::Detector, rule::CountSettings, steps::history::History, steps::step::Step, steps::tally::Tally};
+use crate::detect::{detector::Detector, rule::CountSettings, steps::history::History};
 use crate::setting::{BlockScope, Kind, Mode, Section, Table, kinds, settings};
 
 /// Weights are written with at most so many decimals.
@@ -113,20 +114,28 @@ impl Weights {
     }
 }
 
-/// Fewer steps are no repetition.
-const STEPS_MIN: u32 = 2;
+/// The score decides, not the count.
+const STEPS_MIN: u32 = 1;
 
 impl CountSettings {
-    /// Those of a detector that describes what the score has found: the score decides, not the count.
+    /// Those of a detector that describes what the score has found.
     pub(crate) const fn of_score(detector: Detector, mode: Mode, block_scope: BlockScope) -> Self {
         Self::new(detector, mode, STEPS_MIN).blocking(STEPS_MIN, block_scope)
     }
 }
 
-/// The finding of a detector that describes what the score has found: so many steps, from the first of them to the newest.
-pub(crate) fn finding(counts: &CountSettings, counted: Tally, newest: &Step) -> Finding {
-    Finding::new(counts.detector, counts.mode, evidence_identity(), counted.count.max(STEPS_MIN), STEPS_MIN)
-        .spanning(counted.first, newest.sequence)
+/// The finding of a detector that describes what the score has found: the newest step, and the earlier ones that it counts, the oldest last. A
+/// block of it covers what these have in common: the call, or its fingerprint where other arguments vary; else what the detector's settings say.
+pub(crate) fn finding(counts: &CountSettings, newest: &Step, earlier: &[&Step]) -> Finding {
+    let is_equal = |step: &&Step| step.call == newest.call;
+    let share_fingerprint = earlier.iter().all(|step| step.fingerprint == newest.fingerprint);
+    // The fingerprint of a simple read of a shell is none that a worker can make.
+    let varies = share_fingerprint && !earlier.iter().all(is_equal) && !newest.flags.contains(Flags::SHELL_READ);
+    let scope =
+        if varies || earlier.is_empty() || earlier.iter().any(is_equal) { BlockScope::Fingerprint } else { counts.block_scope };
+    let first = earlier.last().map_or(newest.sequence, |step| step.sequence);
+    let finding = Finding::new(counts.detector, counts.mode, evidence_identity(), 1 + earlier.len() as u32, STEPS_MIN);
+    Finding { varies, scope: Some(scope), ..finding.spanning(first, newest.sequence) }
 }
 
 /// Hundredths as people write them.

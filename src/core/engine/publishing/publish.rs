@@ -26,7 +26,16 @@ pub(crate) fn publish(
     let episode = head.episode(track, finding.identity).copied();
     let scope = scope(context.policy, finding, action, &step, tool);
     let blocks_all = action == Action::Block && scope.tool.is_none();
-    let text = words(context, history, decision, &step, episode.map_or(0, |episode| episode.nudges), blocks_all);
+    let expires_at = expiry(context, decision);
+    // Whoever is refused may read it long after.
+    let bound = if action == Action::Block { format!(" Until {expires_at}, {}.", scope.words()) } else { String::new() };
+    let about = TextContext {
+        bound: &bound,
+        blocks_all,
+        nudges: episode.map_or(0, |episode| episode.nudges),
+        ..TextContext::of(finding)
+    };
+    let text = words(context, history, decision, &step, about);
     // What is shadow in both arms compares nothing.
     let trial = Some(&context.policy.trial).filter(|_| track == Track::Live);
     let arm = trial.and_then(|trial| trial.arm(context.tenant(), &context.event.session_id));
@@ -34,7 +43,7 @@ pub(crate) fn publish(
     let sent_as = if arm == Some(Arm::Control) { Track::Shadow } else { track };
     let origin = context.origin(head.board.epoch, head.next_seq(sent_as));
     let reason = ReasonCode::Detector(finding.detector);
-    let begun = Command::new(origin, action, reason, scope, level(decision, blocks_all), expiry(context, decision));
+    let begun = Command::new(origin, action, reason, scope, level(decision, blocks_all), expires_at);
     let command = Command {
         episode: episode.map_or(begun.id, |episode| episode.id),
         is_shadow: sent_as == Track::Shadow,
@@ -61,30 +70,20 @@ pub(crate) fn publish(
     out.commands.push(command);
 }
 
-/// The text of a command about a loop that had so many nudges before.
-fn words(
-    context: &Context<'_>,
-    history: &History,
-    decision: &Decision,
-    step: &Step,
-    nudges: u32,
-    blocks_all: bool,
-) -> CommandText {
+/// The text of a command about a loop, of which is known how many nudges it had, and what is bound.
+fn words(context: &Context<'_>, history: &History, decision: &Decision, step: &Step, known: TextContext<'_>) -> CommandText {
     let finding = &decision.finding;
     let about = TextContext {
-        finding,
         is_block: decision.action == Action::Block,
-        blocks_all,
         tier: decision.tier,
-        nudges,
         tool: &safe(history.tool(step), TOOL_NAME_CHARS_SHOWN),
         cycle: &cycle_tools(history, finding),
         flags: step.flags,
         changed: &changed_arguments(context, finding),
-        workers: 0,
         // A text never announces a block that the mode cannot deliver; attocode threatens in any mode, and its profile allows that.
         rejects: context.policy.detectors.exact_repeat.reject_notice_always || finding.can_block(),
         seconds: history.get(finding.first).map(|first| (context.time.0 - first.time.0) / 1000),
+        ..known
     };
     message::text(context.policy, &about, decision.recommended)
 }
@@ -162,11 +161,9 @@ fn scope(policy: &Policy, finding: &Finding, action: Action, step: &Step, tool: 
         BlockScope::Session => Scope::default(),
         BlockScope::Tool => Scope { tool: Some(tool.to_owned()), ..Scope::default() },
         BlockScope::Fingerprint => {
-            let (hash, recipe) = if finding.detector == Detector::NearRepeat {
-                (step.fingerprint, RecipeForm::of_fingerprint(step).recipe(policy, tool))
-            } else {
-                (step.call, RecipeForm::Call.recipe(policy, tool))
-            };
+            let (hash, form) =
+                if finding.varies { (step.fingerprint, RecipeForm::of_fingerprint(step)) } else { (step.call, RecipeForm::Call) };
+            let recipe = form.recipe(policy, tool);
             // What a worker cannot recompute must not be refused by it: the block then names the tool.
             let bound = (action == Action::Nudge || recipe != IdentityRecipe::Opaque).then_some((hash, recipe));
             Scope { tool: Some(tool.to_owned()), fingerprint: bound, ..Scope::default() }

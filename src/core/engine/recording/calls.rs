@@ -93,9 +93,8 @@ fn note_requested(policy: &Policy, session: &mut Session, step: &mut Step, is_re
     if same_turn {
         out.marks.push(Mark::SameTurn);
     }
-    if !step.is_transparent() {
-        session.head.streaks.texts.turns = 0;
-    }
+    // Whatever becomes of it and however it counts: the agent does not only talk.
+    session.head.streaks.texts.turns = 0;
 }
 
 /// The call starts an agent.
@@ -135,6 +134,8 @@ pub(crate) fn record_result<'a>(
         finish(context, session, ReturnedStep { sequence, event: context.id, asked: None }, result, out)
     } else {
         out.counters.orphan_result = true;
+        // Its call was made, whenever that was.
+        session.head.streaks.texts.turns = 0;
         session.head.board.note_seen(context.id);
         Recorded::default()
     }
@@ -200,6 +201,8 @@ fn finish<'a>(
     let is_counted = answer_runs(policy, session, sequence, counts_from_now);
     Recorded {
         step: Some((sequence, tool)),
+        // It was not when it was requested, since a block stood: it is now that it ran.
+        is_requested: was_refused,
         compares_calls: is_counted && counts_from_now && session.head.pending_turn == 0,
         is_completed: true,
         waiting,

@@ -79,12 +79,14 @@ fn record_message<'a>(context: &Context<'a>, session: &mut Session, message: &'a
     }
     match (message.role, policy.progress.user_message) {
         (Role::Assistant, _) => {
+            let turn = context.turn();
             let text = Text {
-                turn: context.turn(),
+                turn,
                 event: context.id,
                 before: session.head.board.seen.back().copied().unwrap_or(Hash64::NONE),
                 pause_ms: context.pause_ms,
                 next_step: session.history.next_sequence(),
+                has_call: turn != 0 && session.history.newest().is_some_and(|step| step.turn == turn),
             };
             return (message.says_something() && !message.is_final).then_some((message, text));
         }

@@ -1,6 +1,6 @@
 //! Loops that many share: calls of one fingerprint in a swarm, or in the fleet of a tenant.
 
-use crate::detect::{CommandText, Finding, Flags, TextContext, safe};
+use crate::detect::{CommandText, Finding, TextContext, safe};
 use crate::engine::command::{Action, Fact, IdentityRecipe, ReasonCode, Scope};
 use crate::engine::effects::{Effects, SwarmCallKey};
 use crate::engine::swarm::counter::SwarmCounter;
@@ -144,20 +144,7 @@ impl Judge<'_> {
         let rules = &self.rules;
         let finding = Finding::new(rules.detector, rules.mode, Hash64::NONE, window.calls, rules.threshold)
             .within(rules.window_ms.unsigned_abs());
-        self.policy.detectors.text(&TextContext {
-            finding: &finding,
-            is_block,
-            blocks_all: false,
-            tier: 0,
-            nudges: 0,
-            tool,
-            cycle: &[],
-            flags: Flags::default(),
-            changed: &[],
-            workers: window.workers,
-            rejects: false,
-            seconds: None,
-        })
+        self.policy.detectors.text(&TextContext { is_block, tool, workers: window.workers, ..TextContext::of(&finding) })
     }
 }
 
