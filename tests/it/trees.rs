@@ -117,11 +117,11 @@ fn the_root_is_told_before_the_twenty_fifth_agent_and_then_nobody_in_the_tree_st
 fn a_replay_judges_a_tree_at_the_start_that_crosses_a_limit() {
     let scratch = Scratch::new("tree-at-the-start");
     let time_ms = |number: usize| START_MS + number as i64 * 1_000;
-    // Agents of one tree in eight sessions, and so in several lanes.
+    // Agents of one tree in sessions of their own, and so in several lanes, of which some begin late.
     let events = (0..40).map(|number| {
-        let agent = json!({ "agent": { "id": format!("a{number}"), "root_id": "boss" } });
+        let agent = json!({ "agent": { "id": format!("a{}", number / 3), "root_id": "boss" } });
         let brief = format!("Look into area {number}");
-        event(&format!("s{}", number % 8), number, time_ms(number), &spawn(&brief, &agent)) + "\n"
+        event(&format!("s{}", number / 3), number, time_ms(number), &spawn(&brief, &agent)) + "\n"
     });
     let file = scratch.0.join("events.ndjson");
     std::fs::write(&file, events.collect::<String>()).unwrap();

@@ -454,12 +454,13 @@ impl Log for RecordedLog {
             }
             self.stepped.collected.push(collected);
         }
+        // The record that the lane has stopped at is among those that its sums belong to.
+        self.pass_by(offsets);
         let mut sums = std::mem::take(&mut self.since_commit.sums);
         let placed = self.placed(&mut sums);
         self.stepped.sums.extend(placed);
         self.since_commit.sums = sums;
         self.since_commit.records = 0;
-        self.pass_by(offsets);
         self.stepped.floor = self.lines.position;
         self.forget();
         CommitOutcome::Committed { changelog_next: Vec::new() }
