@@ -97,3 +97,21 @@ fn settings(config: &Config, input: &InputConfig) -> ForeignSettings {
         event_bytes_max: config.limits.record_bytes_max,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use loopwarden_settings::Layers;
+
+    use super::*;
+
+    #[test]
+    fn acts_of_a_topic_have_its_name_and_none_that_they_bring() {
+        let file = std::env::temp_dir().join(format!("loopwarden-intakes-{}.toml", std::process::id()));
+        let text = "[kafka]\nbootstrap_servers = \"h:1\"\n[[input]]\ntopic = \"a\"\nroles = \"operator\"\n";
+        std::fs::write(&file, text).unwrap();
+        let config = loopwarden_settings::load(&Layers { file: Some(file.clone()), ..Layers::default() }).unwrap().config;
+        std::fs::remove_file(file).unwrap();
+        let input = config.input.first().unwrap();
+        assert_eq!(grant(input).actor.as_deref(), Some("topic:a"));
+    }
+}

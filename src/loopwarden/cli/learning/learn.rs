@@ -66,10 +66,15 @@ pub fn run(args: &LearnArgs, log: &LogArgs) -> Outcome {
     Ok(())
 }
 
-/// The steps of the input and its answers. Whoever writes to a topic writes the names of actors too: no process has asked who they are.
+/// Whether names of actors count. Whoever writes to a topic writes these too: no process has asked who they are.
+const fn names_count(args: &LearnArgs) -> bool {
+    args.trust_names || !args.files.is_empty()
+}
+
+/// The steps of the input and its answers.
 fn measured(args: &LearnArgs, input: &Input, from_ms: i64) -> Result<(Steps, Answers), Failure> {
     let (steps, mut answered) = super::measured(input, from_ms)?;
-    if args.files.is_empty() && !args.trust_names {
+    if !names_count(args) {
         say(
             "all answers of the topic count as those of one actor; --trust-names where only loopwarden and operators may write to it",
         );
@@ -197,4 +202,24 @@ fn policy_file(input: &Input, learned: &Learned, file: &Path) -> Result<String, 
     score.extend([("fit".to_owned(), json!(fit)), ("weights".to_owned(), Value::Object(points))]);
     tree.extend([("score".to_owned(), Value::Object(score)), ("profile".to_owned(), json!(name))]);
     Ok(loopwarden_settings::policy::load_with(&input.policy_name, &tree)?.to_toml())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: LearnArgs,
+    }
+
+    #[test]
+    fn names_in_a_topic_count_only_where_that_is_asked_for() {
+        let count = |words: &[&str]| Line::try_parse_from([&["learn"], words].concat()).map(|line| names_count(&line.args)).ok();
+        assert_eq!([count(&[]), count(&["--trust-names"]), count(&["file"])], [Some(false), Some(true), Some(true)]);
+        assert_eq!(count(&["--trust-names", "file"]), None, "in files they always count");
+    }
 }
