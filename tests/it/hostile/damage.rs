@@ -1,5 +1,5 @@
-//! One fault in what a process has on disk, anywhere: it is refused with a code, or everything acknowledged is there. `LOOPWARDEN_DAMAGE` says
-//! how many faults, `LOOPWARDEN_SEED` which.
+//! One fault in what a process has on disk, anywhere: it is refused with a code, or everything acknowledged is there, stops in force among
+//! it. `LOOPWARDEN_DAMAGE` says how many faults, `LOOPWARDEN_DAMAGE_EVENTS` to how many events, `LOOPWARDEN_SEED` which.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,19 +8,24 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use loopwarden::event::{NextOffset, Stage, TaskId};
+use loopwarden::engine::{SourcePosition, StopState, SubjectKey};
+use loopwarden::event::{EventTime, NextOffset, RecordMeta, Stage, TaskId, decode};
 use loopwarden::log::embedded::{Append, EmbeddedBroker, EmbeddedOptions, Feed};
 use loopwarden::log::{CommitOutcome, Destination, Flow, Log as _, LogError, LogEvent, Output, embedded::StateRow};
-use loopwarden::store::{Area, KeyFamily, RocksOptions, RocksStore, StateKey, StoreOwner};
+use loopwarden::store::{Area, KeyFamily, RocksOptions, RocksStore, StateKey, StoreOwner, Stored as _};
+use loopwarden_core::wire;
+use loopwarden_guard::{Guard, Options};
+use serde_json::json;
 
+use crate::budgets::is_refused;
 use crate::http::{Running, Scratch, failed_call};
 use crate::random::Random;
 use crate::store::temp_dir::TempDir;
 
 const PARTITIONS: u32 = 3;
-/// Acknowledged. Of each tenth a command comes.
+/// Acknowledged, where nobody asks for more. Of each tenth a command comes.
 const EVENTS: u64 = 6_000;
-/// Events of one append.
+/// Events of one append. The first of them is a stop, which is in force to the end.
 const TOGETHER: u64 = 40;
 const LONG: Duration = Duration::from_secs(60);
 
@@ -80,8 +85,40 @@ fn output(destination: Destination, key: &[u8], value: Vec<u8>) -> Output {
     Output { destination, key: key.to_vec(), value: Some(value), headers: Default::default(), timestamp_ms: 1 }
 }
 
-/// Events from a number on, each acknowledged, and what a lane makes of them.
-fn live(dir: &Path, numbers: std::ops::Range<u64>) -> EmbeddedBroker {
+/// When all happens, by the log.
+const NOW: EventTime = EventTime(1);
+
+/// An operator stops the session `stopped-NUMBER`.
+fn stop(number: u64) -> (String, String) {
+    let session = format!("stopped-{number}");
+    let event = json!({
+        "id": "a", "kind": "stop", "scope": "session", "session_id": session, "reason": "r", "time": NOW.to_rfc3339(),
+        "until": NOW.plus_ms(86_400_000).to_rfc3339(),
+    });
+    (session, event.to_string())
+}
+
+/// What the session stage writes of a stop: its state, and the row that guards read. None of another event.
+fn in_force(task: TaskId, event: &[u8]) -> Option<[Output; 2]> {
+    let event = decode(Some(event), &RecordMeta::without_place(NOW, 4_096)).ok()?;
+    let (subject, mut state) = (SubjectKey::of_event(&event), StopState::default());
+    state.apply("lw", &event, SourcePosition { topic: "t", partition: 0, offset: 0, watermark: NOW }).command?;
+    let row_key = subject.row_key().into_bytes();
+    let row = output(Destination::State, &row_key, wire::Row::json(&subject, &state.board, NOW)?);
+    let key = StateKey::new(StopState::FAMILY, row_key).to_changelog();
+    Some([output(Destination::Changelog(task), &key, state.encode().ok()?), row])
+}
+
+/// Of the first so many stops those that a guard refuses who reads these rows.
+fn refused(rows: &[StateRow], stops: u64) -> usize {
+    let mut guard = Guard::new(Options::default());
+    rows.iter().for_each(|(key, row)| guard.row(key, Some(row), NOW));
+    let call = |number: u64| json!({ "id": "c", "kind": "tool_call", "session_id": format!("stopped-{number}"), "tool": "t", "args": {} });
+    (0..stops).filter(|number| is_refused(&mut guard, &call(*number).to_string(), NOW)).count()
+}
+
+/// Events of the appends with these numbers, each acknowledged, and what a lane makes of them.
+fn live(dir: &Path, appends: std::ops::Range<u64>) -> EmbeddedBroker {
     let broker = open(dir).unwrap();
     let mut log = broker.lane(0);
     let LogEvent::Assigned(tasks) = log.poll(LONG, &mut |_, _| Flow::Continue).unwrap() else { panic!("no tasks") };
@@ -89,11 +126,12 @@ fn live(dir: &Path, numbers: std::ops::Range<u64>) -> EmbeddedBroker {
     for task in tasks {
         log.start(task, NextOffset(broker.committed(task).unwrap_or(0))).unwrap();
     }
-    let mut dice = Random(numbers.start);
-    for first in numbers.step_by(TOGETHER as usize) {
-        let events: Vec<(String, String)> = (first..first + TOGETHER)
-            .map(|number| (format!("s{}", number % 100), format!("{number} {}", format!("{:x}", dice.next()).repeat(20))))
-            .collect();
+    let mut dice = Random(appends.start);
+    for append in appends {
+        let numbers = append * TOGETHER + 1..(append + 1) * TOGETHER;
+        let others =
+            numbers.map(|number| (format!("s{}", number % 100), format!("{number} {}", format!("{:x}", dice.next()).repeat(20))));
+        let events: Vec<(String, String)> = std::iter::once(stop(append)).chain(others).collect();
         let appends: Vec<Append<'_>> = events
             .iter()
             .map(|(key, value)| Append { key: key.as_bytes(), value: value.as_bytes(), headers: Vec::new(), timestamp_ms: 1 })
@@ -101,12 +139,14 @@ fn live(dir: &Path, numbers: std::ops::Range<u64>) -> EmbeddedBroker {
         broker.append(&appends).unwrap();
         let mut ends = BTreeMap::new();
         while ends.values().sum::<u64>() < TOGETHER {
-            let mut seen = Vec::new();
+            let (mut seen, mut stops) = (Vec::new(), Vec::new());
             log.poll(LONG, &mut |task, record| {
                 seen.push((task, record.meta.offset.0, record.meta.key.unwrap_or_default().to_vec()));
+                in_force(task, record.value.unwrap_or_default()).into_iter().flatten().for_each(|output| stops.push(output));
                 Flow::Continue
             })
             .unwrap();
+            stops.into_iter().for_each(|output| log.stage(output));
             let mut offsets = BTreeMap::new();
             for (task, offset, key) in seen {
                 *ends.entry(task).or_insert(0) += 1;
@@ -172,12 +212,14 @@ fn number(name: &str, otherwise: u64) -> u64 {
 fn a_single_fault_anywhere_on_the_disk_loses_nothing_without_a_word() {
     let world = TempDir::new();
     // Three lives: what one left as a write-ahead log, the next has in sorted files. The last one ends as by a kill.
+    let appends = number("LOOPWARDEN_DAMAGE_EVENTS", EVENTS) / TOGETHER;
     for life in 0..2 {
-        drop(live(world.path(), life * EVENTS / 3..(life + 1) * EVENTS / 3));
+        drop(live(world.path(), life * appends / 3..(life + 1) * appends / 3));
     }
-    let broker = live(world.path(), 2 * EVENTS / 3..EVENTS);
+    let broker = live(world.path(), 2 * appends / 3..appends);
     let expected = held(&broker).unwrap();
-    assert_eq!(expected.inputs.values().map(|(_, _, events)| events.len() as u64).sum::<u64>(), EVENTS);
+    assert_eq!(expected.inputs.values().map(|(_, _, events)| events.len() as u64).sum::<u64>(), appends * TOGETHER);
+    assert_eq!(refused(&expected.rows, appends + 1), appends as usize, "each stop, and nobody else");
     let left = TempDir::copy_of(world.path());
     assert_eq!(started(TempDir::copy_of(left.path()).path(), &expected), Ok(true), "an unharmed copy");
     let mut dice = Random(number("LOOPWARDEN_SEED", 7));
@@ -200,7 +242,12 @@ fn a_single_fault_anywhere_on_the_disk_loses_nothing_without_a_word() {
             }
         }
     }
-    println!("{} files, two starts for each fault: {whole} whole, {refused:?} refused, {} silent", names.len(), silent.len());
+    println!(
+        "{} events, {appends} stops, {} files, two starts for each fault: {whole} whole, {refused:?} refused, {} silent",
+        appends * TOGETHER,
+        names.len(),
+        silent.len()
+    );
     assert!(silent.is_empty(), "{silent:#?}");
     assert!(!refused.contains_key("no code"), "{refused:?}");
     assert!(whole > 0 && !refused.is_empty());
