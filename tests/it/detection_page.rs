@@ -46,6 +46,7 @@ compared.
 answer has no points.
 - Asking again for what runs elsewhere, or meeting an outage, counts a `poll_factor`th. It counts nothing if the last equal \
 call was 20 seconds before, or if the call takes five. The score blocks neither.
+- Equal calls a minute or more apart, with nothing in between, raise the score by nothing.
 - A call of another tool than the loop's lowers the score by a quarter of its points.
 - A person's message, progress and a reset set the score to 0.
 - `confidence` of a command is the probability of a loop at this score with even odds before: 1 / (1 + exp(-score)).

@@ -30,6 +30,9 @@ const QUIET_RUN_MAX: u32 = 7;
 /// Between two equal calls of an agent that waits. Milliseconds of event time.
 const WAIT_MS: i64 = 20_000;
 
+/// Between two equal calls of an agent that does nothing else: a clock calls it. Milliseconds of event time.
+const SCHEDULE_MS: i64 = 60_000;
+
 /// How an agent waits with a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waiting {
@@ -135,6 +138,10 @@ struct Walk<'a> {
     nothing_found: u32,
     is_nothing_found: bool,
     other_answer: bool,
+    /// An equal call has worked.
+    equal_worked: bool,
+    /// The step before is an equal call.
+    is_adjacent: bool,
     failures: u32,
     failures_after_success: u32,
     failures_anywhere: u32,
@@ -188,6 +195,8 @@ impl<'a> Walk<'a> {
             nothing_found: 0,
             is_nothing_found: false,
             other_answer: false,
+            equal_worked: false,
+            is_adjacent: false,
             failures: 0,
             failures_after_success: 0,
             failures_anywhere: 0,
@@ -289,6 +298,8 @@ impl<'a> Walk<'a> {
 
     fn take_equal(&mut self, earlier: &Step, alike: bool, is_first: bool, has_message: bool) {
         self.equal.made += 1;
+        self.equal_worked |= !earlier.failed();
+        self.is_adjacent |= self.steps == 0;
         let (turns, failed) = self.turned;
         self.turned = (turns + u32::from(failed != earlier.failed()), earlier.failed());
         if self.last_equal.is_none() {
@@ -331,7 +342,7 @@ impl<'a> Walk<'a> {
             && (is_novel || of_arguments > SERIES_NEWS_PERCENT)
             && !self.is_nothing_found;
         let changes = step.flags.contains(Flags::MUTATES) || is_item || is_receipt;
-        let is_change = is_ok && !is_made && !is_poll && changes;
+        let is_change = is_ok && !self.equal_worked && !is_poll && changes;
         // A command that ends well and badly in turn is being watched: that it is run again means nothing.
         let is_watched = self.turned.0 >= 2;
         let is_work = is_item || is_change || is_poll || is_watched;
@@ -341,7 +352,10 @@ impl<'a> Walk<'a> {
         marks.set(Marks::ITEM, is_item && !is_poll);
         marks.set(Marks::BARREN, is_barren);
         let asks_again = is_ok && is_made && asks_for_job(history, step);
-        let waiting = if !is_poll && !asks_again && !step.flags.contains(Flags::RETRYABLE) {
+        let is_scheduled = self.is_adjacent && self.last_equal.is_some_and(|(_, ago_ms)| ago_ms >= SCHEDULE_MS);
+        let waiting = if is_scheduled {
+            Waiting::Waits
+        } else if !is_poll && !asks_again && !step.flags.contains(Flags::RETRYABLE) {
             Waiting::No
         } else if marks.contains(Marks::SLOW) || self.last_equal.is_some_and(|(_, ago_ms)| ago_ms >= WAIT_MS) {
             Waiting::Waits
