@@ -9,10 +9,10 @@ mod pagerduty;
 mod slack;
 mod teams;
 
-use loopwarden_core::engine::Advice;
 use serde_json::Value;
 
 pub(crate) use discord::with_components;
+pub(crate) use notice::asks_human;
 pub(crate) use pagerduty::with_routing_key;
 
 use crate::{chat::notice::Notice, link::Button};
@@ -28,11 +28,6 @@ pub enum Chat {
     Discord,
     /// Events API v2: an incident, which an `unblock` resolves.
     PagerDuty,
-}
-
-/// Whether a command asks for a person.
-pub(crate) fn asks_human(command: &Value) -> bool {
-    command.get("advice").and_then(Value::as_str) == Some(Advice::AskHuman.as_str())
 }
 
 /// The body of a request with this command, and with links to answer it.

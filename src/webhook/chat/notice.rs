@@ -1,6 +1,6 @@
 //! What people are to read of a command, in the same order everywhere.
 
-use loopwarden_core::{event::is_unseen, wire::whom};
+use loopwarden_core::{engine::Advice, event::is_unseen, wire::whom};
 use serde_json::Value;
 
 /// A name and its value, beside the text.
@@ -60,7 +60,7 @@ impl Notice {
         let is_time = loopwarden_core::event::EventTime::parse_rfc3339(&issued_at).is_some();
         Self {
             action: name("/action"),
-            asks_human: super::asks_human(command),
+            asks_human: asks_human(command),
             subject,
             summary: at("/reason/summary", SUMMARY_CHARS_MAX),
             message: at("/message", MESSAGE_CHARS_MAX),
@@ -78,6 +78,11 @@ impl Notice {
         let what = if self.asks_human { "a person is asked for" } else { &self.action };
         format!("loopwarden: {what} for {}{binds}", self.subject)
     }
+}
+
+/// Whether a command asks for a person.
+pub(crate) fn asks_human(command: &Value) -> bool {
+    command.get("advice").and_then(Value::as_str) == Some(Advice::AskHuman.as_str())
 }
 
 /// One line of at most so many characters. What is not seen, breaks a line or turns its direction becomes a blank.

@@ -216,19 +216,21 @@ fn failures(calls: &[Call<'_>], told: Option<u64>) -> Result<(), String> {
     at_least(alike.count(), Some(told.unwrap_or(1)))
 }
 
-/// `The last N steps have brought nothing that was not known before them`: the same call again in one turn is no step.
+/// `The last N steps have brought nothing that was not known before them`: a call that the turn has made already
+/// is no step, and arguments that identify none are not compared.
 fn barren(calls: &[Call<'_>], told: u64) -> Result<(), String> {
     let (mut known, mut steps, mut seen) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
     let mut answered: Vec<&Call<'_>> = calls.iter().filter(|call| call.answered.is_some() && call.tool != EXEMPT).collect();
     answered.sort_by_key(|call| call.answered);
     for call in answered {
-        let is_first = call.turn.is_null() || seen.insert((call.turn.to_string(), call.tool, call.args.to_string()));
+        let is_first = call.turn.is_null() || seen.insert((call.turn.to_string(), call.tool));
         let words = words(&call.answer);
         let runs: BTreeSet<Vec<String>> = words.windows(3.min(words.len().max(1))).map(<[String]>::to_vec).collect();
         let new = runs.difference(&known).count();
-        if is_first && !call.is_denied {
+        if !call.is_denied {
             let is_new = new as f64 > NEW_MAX * runs.len() as f64 && new > NEW_RUNS && words.len() >= LITTLE_WORDS;
-            steps.push(call.is_ok && !is_new);
+            let brought_nothing = call.is_ok && !is_new;
+            steps.extend((brought_nothing || is_first).then_some(brought_nothing));
         }
         known.extend(runs);
     }

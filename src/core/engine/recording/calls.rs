@@ -202,7 +202,7 @@ fn finish<'a>(
     Recorded {
         step: Some((sequence, tool)),
         // It was not when it was requested, since a block stood: it is now that it ran.
-        is_requested: was_refused,
+        is_requested: was_refused && session.history.get(sequence).is_some_and(Step::was_made),
         compares_calls: is_counted && counts_from_now && session.head.pending_turn == 0,
         is_completed: true,
         waiting,
