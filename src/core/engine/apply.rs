@@ -140,7 +140,7 @@ impl SessionEngine {
 /// What the detectors see in what was recorded, and what is done about it: at most one command, which `may_speak` allows. Whether
 /// there is one.
 fn judge(context: &Context<'_>, session: &mut Session, recorded: &Recorded<'_>, may_speak: bool, out: &mut Effects) -> bool {
-    let mut findings = observe(context.policy, recorded, &session.history, &mut session.head.streaks);
+    let mut findings = observe(context, recorded, &session.history, &mut session.head.streaks);
     // What a person has let be is no finding: it costs nothing, counts nowhere and is published by nobody.
     findings.retain(|finding| !session.head.exempt.take(finding, context.time));
     if findings.is_empty() {

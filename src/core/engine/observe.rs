@@ -9,6 +9,7 @@ use crate::detect::{
     Fact, Facts, Finding, Flags, History, Marks, Score, Step, Streaks, Waiting, budget, call_rate, cycle, no_news, own_words,
     similar_failures, similar_repeat, text_only,
 };
+use crate::engine::context::Context;
 use crate::event::Message;
 use crate::identity::Hash64;
 use crate::policy::{Detector, Mode, Policy, ToolPolicy};
@@ -50,14 +51,15 @@ pub(super) struct MatrixBlock {
 }
 
 /// What the detectors find in what was recorded. `streaks` are their counters: each detector advances its own.
-pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &History, streaks: &mut Streaks) -> Vec<Finding> {
-    let (mut findings, detectors) = (Vec::new(), &policy.detectors);
+pub(super) fn observe(context: &Context<'_>, recorded: &Recorded<'_>, history: &History, streaks: &mut Streaks) -> Vec<Finding> {
+    let (mut findings, policy, detectors) = (Vec::new(), context.policy, &context.policy.detectors);
     if let Some((message, text)) = recorded.text {
         observe_text(policy, message, &text, history, streaks, &mut findings);
     }
     let step = recorded.step.and_then(|(sequence, tool)| Some((history.get(sequence)?, tool)));
     if let Some((step, tool)) = step.filter(|_| recorded.is_requested) {
-        findings.extend(found!(detectors.call_rate, tool, history, step, step.time));
+        // A call that ran in spite of a block may have been requested long before.
+        findings.extend(found!(detectors.call_rate, tool, history, step, context.time));
         findings.extend(found!(detectors.cycle, tool, history, step));
         if detectors.budget.mode.is_on() {
             findings.extend(budget::observe(&detectors.budget, &mut streaks.spent, history.tool(step), step));

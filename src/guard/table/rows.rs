@@ -1,8 +1,8 @@
 //! The verdicts in force, by subject and by whom they bind: fed with commands or with state rows, in any mixture of subjects.
 //!
 //! A row replaces all that was known of its subject, a command adds to it or lifts. An update that is not newer than the last one of its
-//! subject (`epoch`, `seq`) changes nothing. When there are too many subjects, those leave first that the tenant with the most of them
-//! holds, and what left is known to be missing. Stops of operators never leave: nothing that tenants bring about pushes one out.
+//! subject (`epoch`, `seq`) changes nothing. When there are too many subjects, those of the tenant with most of them leave first, and are
+//! known to be missing. Stops of operators never leave: nothing that tenants bring about pushes one out.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,7 +23,7 @@ pub(crate) const SUBJECTS_MAX: usize = 65_536;
 pub(crate) const BYTES_MAX: usize = 48 << 20;
 /// What the places take by which a subject is found. Bytes.
 const PLACES_BYTES: usize = 256;
-/// Subjects that operators stop. Operators alone add to them; of a further one nothing is taken, and that is counted.
+/// Subjects that operators stop. Only operators add to them; a further one is not taken, and that is counted.
 const STOPS_MAX: usize = 65_536;
 
 /// Verdicts in force, by subject; bounded by [`SUBJECTS_MAX`] and [`BYTES_MAX`], and stops by [`STOPS_MAX`].
@@ -37,9 +37,8 @@ pub(crate) struct Rows {
     lost: Lost,
     /// Subjects that left, or were not taken, because there were too many.
     pub(crate) evicted: u64,
-    /// How often a subject with a block came or went.
+    /// How often a subject with a block came or went, and a stop among them.
     pub(crate) changes: u64,
-    /// Those of a stop among them.
     pub(crate) stop_changes: u64,
 }
 
@@ -162,9 +161,8 @@ impl Rows {
     }
 
     fn has_changed(&mut self, class: Class, subject: &Subject) {
-        let change = u64::from(subject.has_block());
-        self.changes += change;
-        self.stop_changes += if class == Class::Stop { change } else { 0 };
+        self.changes += u64::from(subject.has_block());
+        self.stop_changes += u64::from(subject.has_block() && class == Class::Stop);
     }
 
     pub(super) fn remove(&mut self, key: &SubjectKey) -> Option<Subject> {
@@ -188,9 +186,7 @@ impl Rows {
 
     fn remove_where(&mut self, leaves: impl Fn(&SubjectKey, &Subject) -> bool) {
         let leaving = self.subjects.iter().filter(|(key, subject)| leaves(key, subject)).map(|(key, _)| Arc::clone(key));
-        for key in leaving.collect::<Vec<_>>() {
-            self.remove(&key);
-        }
+        leaving.collect::<Vec<_>>().iter().for_each(|key| drop(self.remove(key)));
     }
 
     /// The next one leaves, and it is noted. False where there is none.

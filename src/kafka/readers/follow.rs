@@ -32,7 +32,7 @@ pub enum Followed {
 
 /// What came.
 #[derive(PartialEq, Eq)]
-enum Taken {
+enum Came {
     Record,
     End,
     Nothing,
@@ -51,11 +51,11 @@ pub struct StateFollower {
     at_end: BTreeMap<i32, bool>,
     beat: Deadline,
     /// The look that goes on.
-    look: Option<Look>,
+    look: Option<Round>,
 }
 
 /// Whether all partitions are at their ends.
-struct Look {
+struct Round {
     began: Stopwatch,
     until: Deadline,
     /// Partitions whose ends were reached.
@@ -90,7 +90,7 @@ impl StateFollower {
             return Err(LogError::Transient(found));
         }
         let left = self.look.as_ref().map_or_else(|| self.beat.left(), |look| look.until.left());
-        if self.take(wait.min(left), handler)? == Taken::Record {
+        if self.take(wait.min(left), handler)? == Came::Record {
             return Ok(Followed::Record);
         }
         if !self.beat.is_over() || !self.have_all_been_at_end() {
@@ -101,7 +101,7 @@ impl StateFollower {
         self.beat = Deadline::after(BEAT_PAUSE);
         // A broker answers in order: what it had when the look began has come before its answer.
         while is_current && !self.beat.is_over() {
-            if self.take(Duration::ZERO, handler)? == Taken::Nothing {
+            if self.take(Duration::ZERO, handler)? == Came::Nothing {
                 return Ok(look.map_or(Followed::Nothing, |look| Followed::Current(look.began.elapsed())));
             }
         }
@@ -109,19 +109,19 @@ impl StateFollower {
     }
 
     /// Takes what comes next.
-    fn take(&mut self, wait: Duration, handler: &mut Handler<'_>) -> Result<Taken, LogError> {
+    fn take(&mut self, wait: Duration, handler: &mut Handler<'_>) -> Result<Came, LogError> {
         match self.reader.poll(wait, &self.reading)? {
             Polled::Record(message) => {
                 self.at_end.insert(message.partition(), false);
                 handler(message.key().unwrap_or_default(), message.payload());
-                Ok(Taken::Record)
+                Ok(Came::Record)
             }
             Polled::End(partition) => {
                 self.at_end.insert(partition, true);
                 self.look.iter_mut().for_each(|look| _ = look.reached.insert(partition));
-                Ok(Taken::End)
+                Ok(Came::End)
             }
-            Polled::Nothing => Ok(Taken::Nothing),
+            Polled::Nothing => Ok(Came::Nothing),
         }
     }
 
@@ -130,7 +130,7 @@ impl StateFollower {
     fn have_all_been_at_end(&mut self) -> bool {
         if self.look.as_ref().is_none_or(|look| look.until.is_over()) {
             let reached = self.at_end.iter().filter(|(_, at_end)| **at_end).map(|(partition, _)| *partition).collect();
-            self.look = Some(Look { began: Stopwatch::start(), until: Deadline::after(BEAT_PAUSE), reached });
+            self.look = Some(Round { began: Stopwatch::start(), until: Deadline::after(BEAT_PAUSE), reached });
         }
         self.look.as_ref().is_some_and(|look| look.reached.len() == self.at_end.len())
     }

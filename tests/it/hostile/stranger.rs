@@ -11,6 +11,23 @@ use rustix::thread::set_thread_uid;
 use crate::cli::{Scratch, program, stderr};
 use crate::hostile::neighbours::{NOBODY, is_root};
 
+/// A request with all of its body, or what came until the end: of what is not read the client would hear a reset.
+fn request(stream: &mut TcpStream) -> String {
+    let (mut sent, mut part) = (String::new(), [0; 4_096]);
+    loop {
+        let read = stream.read(&mut part).unwrap_or_default();
+        sent.push_str(&String::from_utf8_lossy(&part[..read]));
+        let lower = sent.to_lowercase();
+        let is_whole = lower.split_once("\r\n\r\n").is_some_and(|(head, body)| {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+            body.len() >= length.unwrap_or(0)
+        });
+        if read == 0 || is_whole {
+            return sent;
+        }
+    }
+}
+
 /// What each connection of a listener of another user has sent; it answers that all is well.
 fn listener() -> (String, mpsc::Receiver<String>) {
     let (tell, told) = mpsc::sync_channel(1_024);
@@ -20,11 +37,11 @@ fn listener() -> (String, mpsc::Receiver<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         tell.send(listener.local_addr().unwrap().to_string()).unwrap();
         for stream in listener.incoming() {
-            let (mut stream, mut bytes) = (stream.unwrap(), vec![0; 64 << 10]);
-            let read = stream.read(&mut bytes).unwrap_or_default();
+            let mut stream = stream.unwrap();
+            let sent = request(&mut stream);
             let body = r#"{"id":"i","until":"2099-01-01T00:00:00Z","in_force":true,"released":true,"judged":true}"#;
             let _ = write!(stream, "HTTP/1.1 202 Accepted\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-            if tell.send(String::from_utf8_lossy(&bytes[..read]).into_owned()).is_err() {
+            if tell.send(sent).is_err() {
                 return;
             }
         }

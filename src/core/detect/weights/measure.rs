@@ -29,7 +29,6 @@ const NEWEST_STEPS: usize = 2 * ROUND_MAX;
 const QUIET_RUN_MAX: u32 = 7;
 /// Between two equal calls of an agent that waits. Milliseconds of event time.
 const WAIT_MS: i64 = 20_000;
-
 /// Between two equal calls of an agent that does nothing else: a clock calls it. Milliseconds of event time.
 const SCHEDULE_MS: i64 = 60_000;
 
@@ -67,16 +66,13 @@ pub fn measure<'a>(history: &'a History, step: &'a Step, user_words: &(impl Iter
     walk.finish(history, user_words)
 }
 
-/// Earlier calls that were answered like the step, by what was done between.
+/// Earlier calls that were answered like the step: all of them, and by what was done between. Nothing that could matter; other calls that
+/// brought news; a change.
 #[derive(Default)]
 struct Alike {
-    /// How many there were at all.
     made: u32,
-    /// Nothing was done that could matter.
     unchanged: u32,
-    /// Other calls between them brought news.
     among_news: u32,
-    /// Something was changed between them.
     after_change: u32,
 }
 

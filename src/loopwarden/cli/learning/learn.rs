@@ -219,7 +219,9 @@ mod tests {
     #[test]
     fn names_in_a_topic_count_only_where_that_is_asked_for() {
         let count = |words: &[&str]| Line::try_parse_from([&["learn"], words].concat()).map(|line| names_count(&line.args)).ok();
-        assert_eq!([count(&[]), count(&["--trust-names"]), count(&["file"])], [Some(false), Some(true), Some(true)]);
+        let topic = ["--topic", "events"];
+        assert_eq!([count(&topic), count(&["file"])], [Some(false), Some(true)]);
+        assert_eq!(count(&[&topic[..], &["--trust-names"]].concat()), Some(true));
         assert_eq!(count(&["--trust-names", "file"]), None, "in files they always count");
     }
 }
