@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{io, sync::mpsc::sync_channel, time::Duration};
 
 pub use peer::is_stranger;
-pub use place::{GuardEndpoint, config_folder};
+pub use place::{CONFIG_FOLDER, GuardEndpoint, STATE_FOLDER, path_variable, user_folder};
 pub use post::{Reply, is_of_the_request};
 
 /// From question to answer, unless [`WAIT_VARIABLE`] says otherwise.

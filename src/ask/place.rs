@@ -25,29 +25,31 @@ pub struct GuardEndpoint {
 impl GuardEndpoint {
     /// Looks into the user's files: `hook-address`, `hook-token` and `hook-uid` below the configuration, the marker below the cache.
     pub fn find() -> Self {
-        let config = config_folder().map(|folder| folder.join("loopwarden"));
+        let config = user_folder(CONFIG_FOLDER).map(|folder| folder.join("loopwarden"));
         let line = |name: &str| config.as_ref().and_then(|folder| first_line(&folder.join(name)));
         Self {
             address: line("hook-address").unwrap_or_else(|| ADDRESS.to_owned()),
             token: line("hook-token"),
             uid: line("hook-uid").and_then(|line| line.parse().ok()),
-            marker: folder("XDG_CACHE_HOME", ".cache").map(|folder| folder.join("loopwarden/hook-failures")),
+            marker: user_folder(CACHE_FOLDER).map(|folder| folder.join("loopwarden/hook-failures")),
         }
     }
 }
 
-/// The folder of the user's settings; none where there is no home.
-#[must_use]
-pub fn config_folder() -> Option<PathBuf> {
-    folder("XDG_CONFIG_HOME", ".config")
-}
+/// Folders of a user by the XDG Base Directory Specification: a variable, and the place below the home where it is not set.
+pub const CONFIG_FOLDER: [&str; 2] = ["XDG_CONFIG_HOME", ".config"];
+pub const STATE_FOLDER: [&str; 2] = ["XDG_STATE_HOME", ".local/state"];
+const CACHE_FOLDER: [&str; 2] = ["XDG_CACHE_HOME", ".cache"];
 
-fn folder(name: &str, default: &str) -> Option<PathBuf> {
-    variable(name).or_else(|| Some(variable("HOME")?.join(default)))
+/// One of these folders; none where neither its variable nor a home is set.
+#[must_use]
+pub fn user_folder([name, default]: [&str; 2]) -> Option<PathBuf> {
+    path_variable(name).or_else(|| Some(path_variable("HOME")?.join(default)))
 }
 
 /// A path in the environment; a relative one is none.
-fn variable(name: &str) -> Option<PathBuf> {
+#[must_use]
+pub fn path_variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 

@@ -12,7 +12,7 @@ use crate::source::{after_bracket, code_only, files, without_tests};
 const SLACK_PERCENT: usize = 3;
 
 /// Lines of all crates together, without tests. A commit that raises it names the lines that went out for what came.
-const LINES_MAX: usize = 91_984;
+const LINES_MAX: usize = 91_979;
 
 /// Source files of one folder.
 const FILES_MAX: usize = 20;

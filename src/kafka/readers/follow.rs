@@ -51,11 +51,11 @@ pub struct StateFollower {
     at_end: BTreeMap<i32, bool>,
     beat: Deadline,
     /// The look that goes on.
-    look: Option<Round>,
+    look: Option<LookAtEnds>,
 }
 
 /// Whether all partitions are at their ends.
-struct Round {
+struct LookAtEnds {
     began: Stopwatch,
     until: Deadline,
     /// Partitions whose ends were reached.
@@ -93,16 +93,18 @@ impl StateFollower {
         if self.take(wait.min(left), handler)? == Came::Record {
             return Ok(Followed::Record);
         }
-        if !self.beat.is_over() || !self.have_all_been_at_end() {
+        if !self.beat.is_over() {
             return Ok(Followed::Nothing);
         }
-        let look = self.look.take();
+        let partitions = self.at_end.len();
+        self.look_on();
+        let Some(look) = self.look.take_if(|look| look.reached.len() == partitions) else { return Ok(Followed::Nothing) };
         let is_current = self.leaders_answer();
         self.beat = Deadline::after(BEAT_PAUSE);
         // A broker answers in order: what it had when the look began has come before its answer.
         while is_current && !self.beat.is_over() {
             if self.take(Duration::ZERO, handler)? == Came::Nothing {
-                return Ok(look.map_or(Followed::Nothing, |look| Followed::Current(look.began.elapsed())));
+                return Ok(Followed::Current(look.began.elapsed()));
             }
         }
         Ok(Followed::Nothing)
@@ -125,14 +127,12 @@ impl StateFollower {
         }
     }
 
-    /// Whether all partitions have been at their ends in the look that goes on; begins one where there is none, or where it took too long
-    /// for what was seen first to say much about now.
-    fn have_all_been_at_end(&mut self) -> bool {
+    /// Begins a look where none goes on, or where it took too long for what was seen first to say much about now.
+    fn look_on(&mut self) {
         if self.look.as_ref().is_none_or(|look| look.until.is_over()) {
             let reached = self.at_end.iter().filter(|(_, at_end)| **at_end).map(|(partition, _)| *partition).collect();
-            self.look = Some(Round { began: Stopwatch::start(), until: Deadline::after(BEAT_PAUSE), reached });
+            self.look = Some(LookAtEnds { began: Stopwatch::start(), until: Deadline::after(BEAT_PAUSE), reached });
         }
-        self.look.as_ref().is_some_and(|look| look.reached.len() == self.at_end.len())
     }
 
     fn leaders_answer(&self) -> bool {

@@ -454,13 +454,13 @@ impl Commands {
 
 impl Standing {
     /// Its state, for people.
-    pub fn words(&self) -> String {
-        let words =
-            [("would_nudge", "would be nudged"), ("would_block", "would be blocked"), ("asks_human", "asks for a person")];
-        words
-            .into_iter()
-            .find(|(state, _)| *state == self.state)
-            .map_or_else(|| self.state.clone(), |(_, words)| words.to_owned())
+    pub fn words(&self) -> &str {
+        match &*self.state {
+            "would_nudge" => "would be nudged",
+            "would_block" => "would be blocked",
+            "asks_human" => "asks for a person",
+            state => state,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, io, sync::Arc, thread::JoinHandle, time::Duration};
 
+use loopwarden_ask::{STATE_FOLDER, user_folder};
 use loopwarden_core::identity::hash_parts;
 use loopwarden_guard::{KEPT_BYTES_MAX, Kept, NotKept, Revision};
 use loopwarden_log::clock::Stopwatch;
@@ -38,12 +39,8 @@ pub(super) struct KeptFile {
 impl KeptFile {
     /// The file that was named, else one for this source and this place to listen.
     pub(super) fn of(named: Option<&Path>, source: &str, place: &Endpoint) -> Self {
-        let folder = || {
-            let of = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
-            of("XDG_STATE_HOME").or_else(|| Some(of("HOME")?.join(".local/state")))
-        };
         let name = || hash_parts(&[source, "\n", &format!("{place:?}")]).hash128();
-        let own = || folder().map(|folder| folder.join(format!("loopwarden/guard-{}.kept", name())));
+        let own = || user_folder(STATE_FOLDER).map(|folder| folder.join(format!("loopwarden/guard-{}.kept", name())));
         Self { path: named.map(Path::to_path_buf).or_else(own), source: source.to_owned() }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::cli::hook::manager::{HERE, MARK};
 use crate::failure::{Failure, Outcome};
 use crate::{cli::hook::files, output::Output};
+use loopwarden_ask::path_variable;
 use loopwarden_sources::install::Mode;
 
 /// Lines in which it may stand: a property list has its own first ones.
@@ -83,6 +84,5 @@ pub(super) fn uninstall(path: &Path, is_dry: bool, out: &mut Output) -> Outcome 
 
 /// Where the state of a user's service is kept; systemd has the same rule.
 pub(crate) fn state(home: &Path) -> PathBuf {
-    let moved = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    moved.unwrap_or_else(|| home.join(".local/state")).join("loopwarden")
+    path_variable("XDG_STATE_HOME").unwrap_or_else(|| home.join(".local/state")).join("loopwarden")
 }

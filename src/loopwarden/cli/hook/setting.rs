@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use loopwarden_ask::path_variable;
 use loopwarden_sources::hook::Hook;
 use loopwarden_sources::install::{Install, InstallRoot, Target};
 use loopwarden_sources::{agent, installable};
@@ -48,14 +49,14 @@ impl Setting {
         let project = args.project.then(std::env::current_dir).transpose()?;
         Ok(Self {
             config,
-            cache: variable("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache")),
+            cache: path_variable("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache")),
             install,
             place: InstallRoot {
                 agent: agent.map_or("", |agent| agent.name),
                 no_opinion: hook.map(Hook::no_opinion).unwrap_or_default(),
                 project,
                 program,
-                moved: install.and_then(|install| install.variable).and_then(variable),
+                moved: install.and_then(|install| install.variable).and_then(path_variable),
                 home,
                 address: args.address,
                 posts,
@@ -100,14 +101,9 @@ pub(crate) fn folders(args: &PlaceArgs) -> Result<(PathBuf, PathBuf), Failure> {
     if !args.address.ip().is_loopback() {
         return Err(usage("--address must be one of this host: arguments and results of your agents go there unencrypted"));
     }
-    let home = variable("HOME").ok_or_else(|| failed("the variable HOME names no directory"))?;
-    let config = loopwarden_ask::config_folder().unwrap_or_else(|| home.join(".config"));
+    let home = path_variable("HOME").ok_or_else(|| failed("the variable HOME names no directory"))?;
+    let config = path_variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
     Ok((home, config))
-}
-
-/// A path in the environment; a relative one is none.
-fn variable(name: &str) -> Option<PathBuf> {
-    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 pub(super) fn failed(problem: &str) -> Failure {

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use loopwarden_ask::{STATE_FOLDER, user_folder};
 use loopwarden_settings::{Diagnostic, ProcessMode};
 
 use crate::cli::args::{ConfigArgs, LogArgs, ReplayArgs};
@@ -49,8 +50,7 @@ fn directory(dir: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn own_dir() -> Result<String, Failure> {
-    let var = |name: &str| std::env::var(name).ok().filter(|value| Path::new(value).is_absolute());
-    let state = var("XDG_STATE_HOME").or_else(|| var("HOME").map(|home| format!("{home}/.local/state")));
+    let state = user_folder(STATE_FOLDER).and_then(|folder| folder.into_os_string().into_string().ok());
     let state = state.ok_or_else(|| refused("neither HOME nor XDG_STATE_HOME says where state may lie: --set data_dir=…"))?;
     Ok(format!("{state}/{DATA_DIR}"))
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use loopwarden_ask::config_folder;
+use loopwarden_ask::{CONFIG_FOLDER, user_folder};
 use loopwarden_core::{event::Stage, policy::Policy};
 use loopwarden_settings::{Config, Diagnostic, Flag, KafkaConfig, Layers, Loaded};
 
@@ -40,7 +40,7 @@ fn usual_file() -> Option<PathBuf> {
     if std::env::var_os("LOOPWARDEN_CONFIG").is_some() {
         return None;
     }
-    let folders = config_folder().into_iter().chain([PathBuf::from("/etc")]);
+    let folders = user_folder(CONFIG_FOLDER).into_iter().chain([PathBuf::from("/etc")]);
     folders.map(|folder| settings_below(&folder)).find(|path| path.is_file())
 }
 

@@ -100,7 +100,7 @@ fn row(row: &api::SessionRow) -> Row {
         session: row.session_id.clone(),
         agent: row.names.agent_id.clone(),
         tenant: row.names.tenant.clone(),
-        state: row.standing.words(),
+        state: row.standing.words().to_owned(),
         detector: row.standing.code.clone(),
         loop_since: row.standing.loops_since.as_ref().map(seconds),
         calls: row.spent.calls,
